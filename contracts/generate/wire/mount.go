@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"context"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/grpc"
+)
+
+// Transports is where a generated Mount function mounts a service. All three
+// serve the same chained implementation, so no transport can skip a check.
+type Transports struct {
+	// GRPC registers the service with grpc-go.
+	GRPC grpc.ServiceRegistrar
+	// REST returns the gateway mux of the service, by its full proto name.
+	REST func(service string) *runtime.ServeMux
+	// Web mounts the gRPC-web handler of a procedure ("/pkg.Service/Method").
+	Web func(procedure string, handler http.Handler)
+	// WebOptions are the options of every gRPC-web handler.
+	WebOptions []connect.HandlerOption
+}
+
+// Call runs chain around one method of a service. The generated wrappers are
+// made of it.
+func Call[Req, Res any](ctx context.Context, chain grpc.UnaryServerInterceptor, info *grpc.UnaryServerInfo, req *Req,
+	method func(context.Context, *Req) (*Res, error),
+) (*Res, error) {
+	res, err := chain(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+		return method(ctx, req.(*Req))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return res.(*Res), nil
+}

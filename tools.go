@@ -1,0 +1,7 @@
+// Package writ is the root of the module. It holds no code: `go generate .`
+// (make generate) turns contracts/ and sql/ into gen/ by the lines below, in
+// order. The plugins are built into bin/ from the versions of go.mod, buf and
+// sqlc from those of tools/go.mod.
+package writ
+
+//go:generate go build -o bin/ ./contracts/generate/... google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3 github.com/grpc-ecosystem/grpc-gateway/v2/openapiv3-merge
