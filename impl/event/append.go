@@ -1,0 +1,68 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/contracts/generate/wire"
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+)
+
+// Payload is a message of the catalogue.
+type Payload interface {
+	proto.Message
+	wire.Appender
+}
+
+// Event is something that happened to one object.
+type Event struct {
+	InstanceID string // "" for the system
+	ObjectID   string
+	Payload    Payload
+	Creator    string // the user who caused it; "system" for the seed
+	Owner      *object.Owner
+	At         time.Time
+}
+
+// Type returns the name of the payload's event. It panics if the contract does
+// not call the message an event: a defect no input can cause.
+func Type(payload Payload) string { return kindOf(payload).GetType() }
+
+// JSON returns the payload as it is stored.
+func JSON(payload Payload) json.RawMessage { return payload.AppendJSON(nil) }
+
+// Append appends e within tx and returns its sequence.
+func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
+	kind := kindOf(e.Payload)
+	sequence, err := db.New().AppendEvent(ctx, tx, db.AppendEventParams{
+		InstanceID:    e.InstanceID,
+		AggregateType: kind.GetAggregate(),
+		AggregateID:   e.ObjectID,
+		EventType:     kind.GetType(),
+		Payload:       JSON(e.Payload),
+		Creator:       e.Creator,
+		OwnerType:     int16(e.Owner.GetType()),
+		OwnerID:       e.Owner.GetId(),
+		Now:           e.At,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("append %s: %w", kind.GetType(), err)
+	}
+	return sequence, nil
+}
+
+func kindOf(payload Payload) interface {
+	GetType() string
+	GetAggregate() string
+} {
+	kind, ok := Known.kinds[payload.ProtoReflect().Descriptor().FullName()]
+	if !ok {
+		panic(fmt.Sprintf("event: %T is not an event of the contract", payload))
+	}
+	return kind
+}

@@ -1,0 +1,67 @@
+// Package event appends the events of state changes and knows the catalogue of
+// events and functions, which the contract states (contracts/proto/writ/event).
+//
+// An event is appended in the transaction of the change it tells of. Its
+// payload is a message of the contract, so no event can exist that conditions
+// cannot name.
+package event
+
+import (
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+)
+
+// Catalogue is what the contract says exists.
+type Catalogue struct {
+	events    []string // sorted
+	functions []string // sorted
+	kinds     map[protoreflect.FullName]*policyv1.Event
+}
+
+// Known is the catalogue of this build.
+var Known = newCatalogue(eventv1.File_writ_event_v1_event_proto.Messages())
+
+func newCatalogue(messages protoreflect.MessageDescriptors) *Catalogue {
+	c := &Catalogue{kinds: map[protoreflect.FullName]*policyv1.Event{}}
+	for i := range messages.Len() {
+		message := messages.Get(i)
+		if kind := proto.GetExtension(message.Options(), policyv1.E_Event).(*policyv1.Event); kind != nil {
+			c.events = append(c.events, kind.GetType())
+			c.kinds[message.FullName()] = kind
+		}
+		if function := proto.GetExtension(message.Options(), policyv1.E_Function).(*policyv1.Function); function != nil {
+			c.functions = append(c.functions, function.GetName())
+		}
+	}
+	slices.Sort(c.events)
+	slices.Sort(c.functions)
+	return c
+}
+
+// Functions returns the names of all functions, sorted.
+func (c *Catalogue) Functions() []string { return slices.Clone(c.functions) }
+
+// HasFunction reports whether a function of that name exists.
+func (c *Catalogue) HasFunction(name string) bool {
+	_, found := slices.BinarySearch(c.functions, name)
+	return found
+}
+
+// HasEvent reports whether an event of that name exists.
+func (c *Catalogue) HasEvent(name string) bool {
+	_, found := slices.BinarySearch(c.events, name)
+	return found
+}
+
+// HasGroup reports whether there are events below the dot-separated prefix.
+func (c *Catalogue) HasGroup(prefix string) bool {
+	below := prefix + "."
+	at, _ := slices.BinarySearch(c.events, below)
+	return at < len(c.events) && strings.HasPrefix(c.events[at], below)
+}

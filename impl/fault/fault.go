@@ -1,0 +1,144 @@
+// Package fault holds the kinds of refusal the API knows and their one
+// translation to gRPC codes and HTTP statuses. Handlers name a kind and a
+// reason, never a status.
+//
+// A refusal is a google.rpc.Status with ErrorInfo (a stable reason in
+// UPPER_SNAKE and the domain "writ") and, for bad input, BadRequest with one
+// violation for each field. Any other error becomes "internal error" at the
+// edge; its text never reaches a client.
+package fault
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// Domain is the ErrorInfo domain of every refusal.
+const Domain = "writ"
+
+// Kind is a kind of refusal.
+type Kind int
+
+// The kinds of refusal.
+const (
+	Internal             Kind = iota // a defect or an unforeseen failure
+	InvalidArgument                  // the input is wrong by itself
+	FailedPrecondition               // the input is fine but not in this state
+	Unauthenticated                  // no token, or not a good one
+	PermissionDenied                 // a good token without the permission
+	NotFound                         // what the request names does not exist
+	AlreadyExists                    // a name that must be unique is taken
+	Unavailable                      // overload or an outage; try again later
+	Canceled                         // the caller went away
+	UnknownPath                      // no operation at this path
+	MethodNotAllowed                 // no operation with this HTTP method
+	UnsupportedMediaType             // the body is of another type
+	TooLarge                         // the body is too long
+)
+
+var kinds = [...]struct {
+	grpc codes.Code
+	http int
+}{
+	Internal:             {codes.Internal, http.StatusInternalServerError},
+	InvalidArgument:      {codes.InvalidArgument, http.StatusBadRequest},
+	FailedPrecondition:   {codes.FailedPrecondition, http.StatusBadRequest},
+	Unauthenticated:      {codes.Unauthenticated, http.StatusUnauthorized},
+	PermissionDenied:     {codes.PermissionDenied, http.StatusForbidden},
+	NotFound:             {codes.NotFound, http.StatusNotFound},
+	AlreadyExists:        {codes.AlreadyExists, http.StatusConflict},
+	Unavailable:          {codes.Unavailable, http.StatusServiceUnavailable},
+	Canceled:             {codes.Canceled, 499},
+	UnknownPath:          {codes.NotFound, http.StatusNotFound},
+	MethodNotAllowed:     {codes.Unimplemented, http.StatusMethodNotAllowed},
+	UnsupportedMediaType: {codes.InvalidArgument, http.StatusUnsupportedMediaType},
+	TooLarge:             {codes.ResourceExhausted, http.StatusRequestEntityTooLarge},
+}
+
+// RetryAfter is what a client is told to wait after an Unavailable.
+const RetryAfter = time.Second
+
+// Error is a refusal.
+type Error struct {
+	Kind    Kind
+	Reason  string // UPPER_SNAKE, stable
+	Message string
+	Fields  []Violation
+	cause   error // for the log only
+}
+
+// Violation says what is wrong with one field of the request.
+type Violation struct {
+	Field       string // a path in lowerCamelCase, for example target.restWebhook.url
+	Description string
+}
+
+// New returns a refusal; reason is stable, UPPER_SNAKE.
+func New(kind Kind, reason, format string, args ...any) *Error {
+	return &Error{Kind: kind, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Invalid returns an InvalidArgument that blames one field.
+func Invalid(reason, field, format string, args ...any) *Error {
+	description := fmt.Sprintf(format, args...)
+	message := description
+	if field != "" {
+		message = field + ": " + description
+	}
+	return &Error{Kind: InvalidArgument, Reason: reason, Message: message, Fields: []Violation{{field, description}}}
+}
+
+// On returns e with a violation of field by e's own message.
+func (e *Error) On(field string) *Error {
+	e.Fields = append(e.Fields, Violation{field, e.Message})
+	return e
+}
+
+// Because returns e with a cause, which only the log sees.
+func (e *Error) Because(cause error) *Error {
+	e.cause = cause
+	return e
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return e.Reason + ": " + e.Message + ": " + e.cause.Error()
+	}
+	return e.Reason + ": " + e.Message
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.cause }
+
+// HTTP returns the HTTP status of e.
+func (e *Error) HTTP() int { return kinds[e.Kind].http }
+
+// GRPCStatus returns e as it goes over the wire; grpc-go calls it.
+func (e *Error) GRPCStatus() *status.Status {
+	s := status.New(kinds[e.Kind].grpc, e.Message)
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: e.Reason, Domain: Domain}}
+	if len(e.Fields) > 0 {
+		bad := &errdetails.BadRequest{}
+		for _, field := range e.Fields {
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
+				Field: field.Field, Description: field.Description,
+			})
+		}
+		details = append(details, bad)
+	}
+	if e.Kind == Unavailable {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(RetryAfter)})
+	}
+	if with, err := s.WithDetails(details...); err == nil {
+		return with
+	}
+	return s
+}

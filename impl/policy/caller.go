@@ -1,0 +1,121 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Caller is who makes a call.
+type Caller struct {
+	UserID     string
+	OrgID      string
+	InstanceID string // "" for a user of the system
+	expires    *time.Time
+	grants     []grant
+}
+
+// grant is a set of roles on one object of the hierarchy.
+type grant struct {
+	level    policyv1.Level
+	objectID string
+	roles    []string
+}
+
+// may reports whether the caller holds the permission in the context. Roles of
+// a level hold on the levels below it.
+func (c *Caller) may(roles *Roles, permission string, in Context) bool {
+	for _, g := range c.grants {
+		covers := g.level == policyv1.Level_LEVEL_SYSTEM ||
+			g.level == policyv1.Level_LEVEL_INSTANCE && in.Level != policyv1.Level_LEVEL_SYSTEM && g.objectID == in.InstanceID ||
+			g.level == policyv1.Level_LEVEL_ORG && in.Level == policyv1.Level_LEVEL_ORG && g.objectID == in.OrgID
+		if covers && roles.grants(g.roles, permission) {
+			return true
+		}
+	}
+	return false
+}
+
+// TokenPrefix marks personal access tokens, for secret scanners.
+const TokenPrefix = "writ_pat_"
+
+// HashToken returns what is stored of a token. Tokens hold 256 random bits, so
+// one hash is enough.
+func HashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
+
+type tokenKey struct {
+	instanceID string
+	hash       [sha256.Size]byte
+}
+
+// caller returns the user of a bearer token on an instance.
+func (c *Chain) caller(ctx context.Context, authorization string, instance *Instance) (*Caller, error) {
+	if authorization == "" {
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_MISSING", "the Authorization header with a bearer token is missing")
+	}
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
+	}
+	if !strings.HasPrefix(token, TokenPrefix) {
+		return nil, errTokenInvalid
+	}
+	key := tokenKey{instance.ID, HashToken(token)}
+	caller, err := c.callers.get(key, func() (*Caller, error) { return c.loadCaller(ctx, key) })
+	if err != nil {
+		return nil, err
+	}
+	if caller == nil || caller.expires != nil && !c.Now().Before(*caller.expires) {
+		return nil, errTokenInvalid
+	}
+	return caller, nil
+}
+
+var errTokenInvalid = fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the token is unknown, expired or revoked")
+
+// loadCaller reads who a token belongs to; nil when it is not good.
+func (c *Chain) loadCaller(ctx context.Context, key tokenKey) (*Caller, error) {
+	q := db.New()
+	row, err := q.CallerByToken(ctx, c.DB.Pool, db.CallerByTokenParams{InstanceID: key.instanceID, TokenHash: key.hash[:]})
+	if store.NoRow(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	memberships, err := q.MembershipsOfUser(ctx, c.DB.Pool, db.MembershipsOfUserParams{InstanceID: row.InstanceID, UserID: row.UserID})
+	if err != nil {
+		return nil, err
+	}
+	caller := &Caller{UserID: row.UserID, OrgID: row.OrgID, InstanceID: row.InstanceID, expires: row.ExpirationDate}
+	for _, m := range memberships {
+		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
+	}
+	return caller, nil
+}
+
+// Context is the step of the hierarchy a call applies to.
+type Context struct {
+	Level      policyv1.Level
+	InstanceID string // empty on the level of the system
+	OrgID      string // set on the level of an organization
+}
+
+// Owner returns the context as the owner of what is created in it.
+func (c Context) Owner() *object.Owner {
+	switch c.Level {
+	case policyv1.Level_LEVEL_SYSTEM:
+		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_SYSTEM}
+	case policyv1.Level_LEVEL_ORG:
+		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: c.OrgID}
+	default:
+		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: c.InstanceID}
+	}
+}

@@ -1,0 +1,245 @@
+// Package policy is the one chain that every call of every transport passes:
+//
+//	gate → instance → caller → feature → validation → context → permission → handler
+//
+// What each step asks is stated in the contract (method options, protovalidate)
+// and read from the descriptors at start; no handler repeats it. Handlers get
+// the result as a Call.
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Config holds what the chain needs; every field is required.
+type Config struct {
+	DB         *store.DB
+	Operations *Operations
+	Now        func() time.Time
+	Logger     *slog.Logger
+	MaxRunning int // calls that run at once; more wait for a moment, then 503
+}
+
+// Chain is safe for concurrent use.
+type Chain struct {
+	Config
+	roles     *Roles
+	validator *validator
+	gate      chan struct{}
+	instances *cache[string, *Instance]
+	callers   *cache[tokenKey, *Caller]
+	features  *cache[string, map[string]bool]
+}
+
+// Limits of a call.
+const (
+	callTimeout = 10 * time.Second // its database work ends with it
+	gateTimeout = time.Second      // waiting for a place (REL-014, REL-085)
+)
+
+// New returns the chain over c.
+func New(c Config) (*Chain, error) {
+	roles, err := NewRoles()
+	if err != nil {
+		return nil, err
+	}
+	validator, err := newValidator(c.Operations)
+	if err != nil {
+		return nil, err
+	}
+	return &Chain{
+		Config: c, roles: roles, validator: validator,
+		gate:      make(chan struct{}, c.MaxRunning),
+		instances: newCache[string, *Instance](func(host string) string { return host }),
+		callers:   newCache[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + string(k.hash[:]) }),
+		features:  newCache[string, map[string]bool](func(id string) string { return id }),
+	}, nil
+}
+
+// Invalidate drops what the chain remembers of instances, callers and features.
+// A change through this node calls it before it is answered; other nodes hear
+// of it by notification, at the latest after maxAge.
+func (c *Chain) Invalidate() {
+	c.instances.drop()
+	c.callers.drop()
+	c.features.drop()
+}
+
+// Call is what the chain found out about a call.
+type Call struct {
+	Operation *Operation
+	Instance  *Instance
+	Caller    *Caller
+	Context   Context // what the call applies to
+	request   *Request
+}
+
+// AnswerStatus makes the call answer another of the HTTP statuses its contract
+// names than the first.
+func (c *Call) AnswerStatus(status int) { c.request.status = status }
+
+type callKey struct{}
+
+// CallFrom returns the call a handler runs in.
+func CallFrom(ctx context.Context) *Call { return ctx.Value(callKey{}).(*Call) }
+
+// Request is what a transport knows of a call before it is decoded.
+type Request struct {
+	ID            string
+	Host          string
+	Authorization string
+
+	status int // set by AnswerStatus
+}
+
+// Status returns the HTTP status of a successful answer.
+func (r *Request) Status(op *Operation) int {
+	switch {
+	case r.status != 0:
+		return r.status
+	case len(op.Success) > 0:
+		return int(op.Success[0])
+	}
+	return http.StatusOK
+}
+
+type requestKey struct{}
+
+// WithRequest returns a context that carries r to the chain.
+func WithRequest(ctx context.Context, r *Request) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// RequestFrom returns the request of a context; a native gRPC call carries it
+// as metadata.
+func RequestFrom(ctx context.Context) *Request {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return r
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	first := func(name string) string {
+		if values := md.Get(name); len(values) == 1 {
+			return values[0]
+		}
+		return "" // a repeated header is no header
+	}
+	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: first("authorization")}
+}
+
+// Intercept runs the chain around a method; it is a grpc.UnaryServerInterceptor.
+// It is the one place where an unexpected error is logged and hidden.
+func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		}
+		if err != nil {
+			res, err = nil, c.refusal(ctx, info.FullMethod, err)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	leave, err := c.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	call, err := c.admit(ctx, req.(proto.Message), info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	// Executions on requests and responses belong here, around the handler: they
+	// see a request that is valid and permitted, and what they change of it has
+	// to pass validator.check and permit again.
+	return next(context.WithValue(ctx, callKey{}, call), req)
+}
+
+// admit takes the steps before the handler, in order.
+func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*Call, error) {
+	op := c.Operations.Find(method)
+	if op == nil {
+		return nil, fault.New(fault.MethodNotAllowed, "METHOD_UNKNOWN", "there is no method %s", method)
+	}
+	request := RequestFrom(ctx)
+	instance, err := c.instance(ctx, request.Host)
+	if err != nil {
+		return nil, err
+	}
+	caller, err := c.caller(ctx, request.Authorization, instance)
+	if err != nil {
+		return nil, err
+	}
+	if op.Feature != policyv1.Feature_FEATURE_UNSPECIFIED {
+		if err := c.enabled(ctx, op.Feature, instance); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.validator.check(req); err != nil {
+		return nil, err
+	}
+	in, err := c.context(ctx, op, req, instance, caller)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.permit(op, caller, in); err != nil {
+		return nil, err
+	}
+	return &Call{Operation: op, Instance: instance, Caller: caller, Context: in, request: request}, nil
+}
+
+func (c *Chain) permit(op *Operation, caller *Caller, in Context) error {
+	if op.Permission == "" || caller.may(c.roles, op.Permission, in) {
+		return nil
+	}
+	return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the caller lacks the permission %s in this context", op.Permission)
+}
+
+// enter waits for a place among the running calls.
+func (c *Chain) enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case c.gate <- struct{}{}:
+		return c.leave, nil
+	default:
+	}
+	timer := time.NewTimer(gateTimeout)
+	defer timer.Stop()
+	select {
+	case c.gate <- struct{}{}:
+		return c.leave, nil
+	case <-timer.C:
+		return nil, fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (c *Chain) leave() { <-c.gate }
+
+// refusal returns what a client may see of err.
+func (c *Chain) refusal(ctx context.Context, method string, err error) error {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return refusal
+	}
+	refusal := store.Fault(err)
+	if refusal == nil {
+		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
+	}
+	if refusal.Kind != fault.Canceled {
+		c.Logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", err)
+	}
+	return refusal
+}

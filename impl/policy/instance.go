@@ -1,0 +1,135 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Instance is a tenant.
+type Instance struct {
+	ID   string
+	Name string
+}
+
+// instance returns the tenant of a Host header: by exact registered domain, or
+// the only one there is, so that localhost and container names just work.
+func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
+	domain := canonicalHost(host)
+	instance, err := c.instances.get(domain, func() (*Instance, error) { return c.loadInstance(ctx, domain) })
+	if err != nil {
+		return nil, err
+	}
+	if instance == nil {
+		return nil, fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "no instance answers to this host")
+	}
+	return instance, nil
+}
+
+func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, error) {
+	q := db.New()
+	row, err := q.InstanceByDomain(ctx, c.DB.Pool, domain)
+	if err == nil {
+		return &Instance{row.ID, row.Name}, nil
+	}
+	if !store.NoRow(err) {
+		return nil, err
+	}
+	some, err := q.FirstInstances(ctx, c.DB.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if len(some) == 1 {
+		return &Instance{some[0].ID, some[0].Name}, nil
+	}
+	expected, err := q.PrimaryDomains(ctx, c.DB.Pool)
+	if err != nil {
+		return nil, err
+	}
+	c.Logger.LogAttrs(ctx, slog.LevelWarn, "unknown host", slog.String("host", domain), slog.Any("expected", expected))
+	return nil, nil
+}
+
+// canonicalHost returns a Host header as domains are stored: without port and
+// trailing dot, in lower case.
+func canonicalHost(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+}
+
+// contextual is a request that may select its context.
+type contextual interface{ GetCtx() *object.RequestContext }
+
+// context returns the context of a call: what the request selects, else the
+// lowest level the operation applies to by default, on the instance of the
+// host. A caller of one tenant cannot name another's (SEC-218).
+func (c *Chain) context(ctx context.Context, op *Operation, req any, instance *Instance, caller *Caller) (Context, error) {
+	in := Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: instance.ID}
+	if len(op.levels) > 0 {
+		in.Level = op.levels[0]
+	}
+	if in.Level == policyv1.Level_LEVEL_SYSTEM {
+		in.InstanceID = ""
+	}
+	selecting, ok := req.(contextual)
+	if !ok || selecting.GetCtx() == nil {
+		return in, nil
+	}
+	in, err := c.selected(ctx, selecting.GetCtx(), instance, caller)
+	if err != nil {
+		return Context{}, err
+	}
+	if len(op.levels) > 0 && !slices.Contains(op.levels, in.Level) {
+		return Context{}, fault.Invalid("CONTEXT_NOT_APPLICABLE", "ctx", "the operation does not apply to this kind of context")
+	}
+	return in, nil
+}
+
+func (c *Chain) selected(ctx context.Context, request *object.RequestContext, instance *Instance, caller *Caller) (Context, error) {
+	q := db.New()
+	notFound := fault.New(fault.NotFound, "CONTEXT_NOT_FOUND", "the context does not exist")
+	var found string
+	var err error
+	level := policyv1.Level_LEVEL_INSTANCE
+	switch owner := request.GetOwner().(type) {
+	case *object.RequestContext_System:
+		return Context{Level: policyv1.Level_LEVEL_SYSTEM}, nil
+	case *object.RequestContext_InstanceId:
+		var row db.InstanceByIDRow
+		row, err = q.InstanceByID(ctx, c.DB.Pool, owner.InstanceId)
+		found = row.ID
+	case *object.RequestContext_InstanceDomain:
+		var row db.InstanceByDomainRow
+		row, err = q.InstanceByDomain(ctx, c.DB.Pool, canonicalHost(owner.InstanceDomain))
+		found = row.ID
+	case *object.RequestContext_OrgId:
+		level = policyv1.Level_LEVEL_ORG
+		found, err = q.OrgByID(ctx, c.DB.Pool, db.OrgByIDParams{InstanceID: instance.ID, ID: owner.OrgId})
+	case *object.RequestContext_OrgDomain:
+		level = policyv1.Level_LEVEL_ORG
+		found, err = q.OrgByDomain(ctx, c.DB.Pool, db.OrgByDomainParams{InstanceID: instance.ID, Domain: canonicalHost(owner.OrgDomain)})
+	}
+	if store.NoRow(err) {
+		return Context{}, notFound
+	}
+	if err != nil {
+		return Context{}, err
+	}
+	if level == policyv1.Level_LEVEL_ORG {
+		return Context{Level: level, InstanceID: instance.ID, OrgID: found}, nil
+	}
+	if found != instance.ID && caller.InstanceID != "" {
+		return Context{}, notFound // the same answer as for one that does not exist
+	}
+	return Context{Level: level, InstanceID: found}, nil
+}

@@ -1,0 +1,46 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// jsonPath writes the path of a violation as clients spell fields:
+// target.restWebhook.url, filters[0].name. A violated oneof is named by itself.
+func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
+	var b strings.Builder
+	for _, element := range elements {
+		name := element.GetFieldName()
+		if message != nil {
+			if field := message.Fields().ByName(protoreflect.Name(name)); field != nil {
+				name, message = field.JSONName(), field.Message()
+			} else {
+				name, message = lowerCamel(name), nil
+			}
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(name)
+		switch at := element.GetSubscript().(type) {
+		case *validate.FieldPathElement_Index:
+			fmt.Fprintf(&b, "[%d]", at.Index)
+		case *validate.FieldPathElement_StringKey:
+			fmt.Fprintf(&b, "[%q]", at.StringKey)
+		}
+	}
+	return b.String()
+}
+
+func lowerCamel(snake string) string {
+	words := strings.Split(snake, "_")
+	for i, word := range words[1:] {
+		if word != "" {
+			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
+}

@@ -1,0 +1,138 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"buf.build/go/protovalidate"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/writ-id/writ/impl/fault"
+)
+
+// validator checks requests: by the rules of the contract (protovalidate), and
+// by three rules that hold for every message on every transport: no unknown
+// fields, no NUL in a text, nothing that was malformed on the wire.
+type validator struct {
+	rules protovalidate.Validator
+}
+
+// newValidator prepares the rules of every request, so that no first call pays.
+func newValidator(operations *Operations) (*validator, error) {
+	var requests []proto.Message
+	for _, method := range operations.Methods() {
+		service, name, _ := strings.Cut(method[1:], "/")
+		descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + name))
+		if err != nil {
+			return nil, err
+		}
+		input, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.(protoreflect.MethodDescriptor).Input().FullName())
+		if err != nil {
+			return nil, err
+		}
+		requests = append(requests, input.Zero().Interface())
+	}
+	rules, err := protovalidate.New(protovalidate.WithMessages(requests...))
+	if err != nil {
+		return nil, fmt.Errorf("rules of the contract: %w", err)
+	}
+	return &validator{rules}, nil
+}
+
+func (v *validator) check(request proto.Message) error {
+	if refusal := checkWire(request.ProtoReflect(), ""); refusal != nil {
+		return refusal
+	}
+	err := v.rules.Validate(request)
+	if err == nil {
+		return nil
+	}
+	violations, ok := errors.AsType[*protovalidate.ValidationError](err)
+	if !ok {
+		return err
+	}
+	refusal := &fault.Error{Kind: fault.InvalidArgument, Reason: "INVALID_FIELD"}
+	for _, violation := range violations.Violations {
+		field := jsonPath(violation.Proto.GetField().GetElements(), request.ProtoReflect().Descriptor())
+		refusal.Fields = append(refusal.Fields, fault.Violation{Field: field, Description: violation.Proto.GetMessage()})
+	}
+	first := refusal.Fields[0]
+	refusal.Message = strings.TrimPrefix(first.Field+": "+first.Description, ": ")
+	return refusal
+}
+
+// malformedField is the number of the field in which a transport that cannot
+// fail at decoding leaves the reason why it could not decode (MarkMalformed).
+const malformedField = protowire.MaxValidNumber
+
+// MarkMalformed makes the chain refuse request with the reason it could not be
+// decoded. It is for transports whose own decoding errors would not have the
+// contract's error shape.
+func MarkMalformed(request proto.Message, reason string) {
+	proto.Reset(request)
+	mark := protowire.AppendTag(nil, malformedField, protowire.BytesType)
+	request.ProtoReflect().SetUnknown(protowire.AppendString(mark, reason))
+}
+
+// checkWire walks what is set in m.
+func checkWire(m protoreflect.Message, path string) *fault.Error {
+	if unknown := m.GetUnknown(); len(unknown) > 0 {
+		number, wireType, n := protowire.ConsumeTag(unknown)
+		if number == malformedField && wireType == protowire.BytesType {
+			reason, _ := protowire.ConsumeString(unknown[n:])
+			return Malformed(reason)
+		}
+		return fault.Invalid("UNKNOWN_FIELD", path, "the message has no field number %d", number)
+	}
+	var refusal *fault.Error
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsMap():
+			value.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+				refusal = checkValue(field.MapValue(), value, join(path, field)+"["+key.String()+"]")
+				return refusal == nil
+			})
+		case field.IsList():
+			list := value.List()
+			for i := 0; i < list.Len() && refusal == nil; i++ {
+				if field.Kind() == protoreflect.StringKind || field.Message() != nil {
+					refusal = checkValue(field, list.Get(i), fmt.Sprintf("%s[%d]", join(path, field), i))
+				}
+			}
+		case field.Kind() == protoreflect.StringKind:
+			if strings.IndexByte(value.String(), 0) >= 0 {
+				refusal = checkValue(field, value, join(path, field))
+			}
+		case field.Message() != nil:
+			refusal = checkValue(field, value, join(path, field))
+		}
+		return refusal == nil
+	})
+	return refusal
+}
+
+func checkValue(field protoreflect.FieldDescriptor, value protoreflect.Value, path string) *fault.Error {
+	if field.Message() != nil {
+		return checkWire(value.Message(), path)
+	}
+	if field.Kind() == protoreflect.StringKind && strings.IndexByte(value.String(), 0) >= 0 {
+		return fault.Invalid("INVALID_TEXT", path, "must not contain NUL")
+	}
+	return nil
+}
+
+// Malformed is the refusal of a message that could not be decoded.
+func Malformed(reason string) *fault.Error {
+	return fault.Invalid("MALFORMED_REQUEST", "", "the request cannot be decoded: %s", reason)
+}
+
+func join(path string, field protoreflect.FieldDescriptor) string {
+	if path == "" {
+		return field.JSONName()
+	}
+	return path + "." + field.JSONName()
+}

@@ -1,0 +1,93 @@
+// Package resource holds what the services of resources share, so that all of
+// them read, page and filter alike: details, pages of a search, text filters.
+package resource
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Details returns the details record of a resource.
+func Details(id string, sequence int64, changed time.Time, owner *object.Owner) *object.Details {
+	return &object.Details{Id: id, Sequence: uint64(sequence), ChangeDate: timestamppb.New(changed), ResourceOwner: owner}
+}
+
+// defaultLimit is what a search returns at most when it does not say. The
+// maximum is a rule of the contract (ListQuery.limit).
+const defaultLimit = 100
+
+// Page is the part of the matches that a search asks for.
+type Page struct {
+	Limit  int32
+	Offset int64
+	Asc    bool
+}
+
+// Search runs one search. query returns the rows of a page; total reads from a
+// row how many matches there are in all.
+func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *object.ListQuery,
+	query func(context.Context, db.DBTX, Page) ([]Row, error), total func(*Row) int64,
+) ([]Row, *object.ListDetails, error) {
+	page := Page{Limit: int32(q.GetLimit()), Offset: int64(q.GetOffset()), Asc: q.GetAsc()}
+	if page.Limit == 0 {
+		page.Limit = defaultLimit
+	}
+	// Read before the page, so that the page has seen at least this event.
+	newest, err := db.New().NewestEvent(ctx, s.Pool, instanceID)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := query(ctx, s.Search, page)
+	if err != nil {
+		return nil, nil, err
+	}
+	counted := rows
+	if len(rows) == 0 && page.Offset > 0 { // past the end no row tells the total
+		if counted, err = query(ctx, s.Search, Page{Limit: 1, Asc: page.Asc}); err != nil {
+			return nil, nil, err
+		}
+	}
+	details := &object.ListDetails{
+		AppliedLimit:      uint32(page.Limit),
+		ProcessedSequence: uint64(newest.Sequence),
+		Timestamp:         timestamppb.New(newest.CreatedAt),
+	}
+	if len(counted) > 0 {
+		details.TotalResult = uint64(total(&counted[0]))
+	}
+	details.EndOfList = len(rows) < int(page.Limit) || uint64(page.Offset)+uint64(len(rows)) >= details.TotalResult
+	return rows, details, nil
+}
+
+// Intersect combines lists of IDs of which a resource must be in each; a nil
+// list is no list yet.
+func Intersect(ids, more []string) []string {
+	if ids == nil {
+		return NotNull(more)
+	}
+	known := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		known[id] = true
+	}
+	both := []string{}
+	for _, id := range more {
+		if known[id] {
+			both = append(both, id)
+		}
+	}
+	return both
+}
+
+// NotNull returns list as an array parameter that is empty rather than NULL.
+func NotNull(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}

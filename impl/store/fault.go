@@ -1,0 +1,57 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/writ-id/writ/impl/fault"
+)
+
+// Fault translates an error of the database to a refusal, or nil if err is not
+// one that a client can do something about. An outage is Unavailable, never a
+// "no": what cannot be read is not granted and not denied (REL-006).
+func Fault(err error) *fault.Error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch {
+		case refused.Code == "22021" || refused.Code == "22P05":
+			return fault.New(fault.InvalidArgument, "INVALID_TEXT", "a text holds a character that cannot be stored").Because(err)
+		case unavailable(refused.Code):
+			return outage(err)
+		}
+		return nil
+	}
+	var netErr net.Error
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	switch {
+	case connecting, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
+		return outage(err)
+	case errors.Is(err, context.Canceled):
+		return fault.New(fault.Canceled, "CANCELED", "the call was canceled").Because(err)
+	case err != nil && (strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "closed pool")):
+		return outage(err)
+	}
+	return nil
+}
+
+func outage(err error) *fault.Error {
+	return fault.New(fault.Unavailable, "DATABASE_UNAVAILABLE", "the service cannot reach its data at the moment; try again").Because(err)
+}
+
+// unavailable lists the SQLSTATEs of an outage, an overload or a conflict that
+// outlasted its retries.
+func unavailable(code string) bool {
+	switch code {
+	case "40001", "40P01", "55P03", "57014", "25006", "25P03":
+		return true
+	}
+	switch code[:2] {
+	case "08", "53", "57", "58":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Listen calls changed whenever a node changed what nodes remember (the query
+// NotifyChange), until ctx ends. A lost connection is made again; changed is
+// called then too, because a notification may have been missed. Behind a pooler
+// in transaction mode notifications do not arrive at all: they only shorten the
+// maximum age of what is remembered, they do not replace it.
+func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func()) {
+	for ctx.Err() == nil {
+		if err := db.listen(ctx, changed); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "listening for changes of other nodes", "err", err)
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+func (db *DB) listen(ctx context.Context, changed func()) error {
+	pooled, err := db.Pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	conn := pooled.Hijack() // it listens for good, so it must not go back
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, "LISTEN writ_changed"); err != nil {
+		return err
+	}
+	changed()
+	for {
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return err
+		}
+		changed()
+	}
+}

@@ -1,0 +1,21 @@
+-- name: AppendEvent :one
+SELECT append_event(@instance_id, @aggregate_type, @aggregate_id, @event_type, @payload, @creator, @owner_type, @owner_id, @now::timestamptz)::bigint AS sequence;
+
+-- name: NewestEvent :one
+SELECT sequence, created_at FROM events WHERE instance_id = @instance_id ORDER BY sequence DESC LIMIT 1;
+
+-- name: ReadEvents :many
+-- Every event exactly once, in an order that agrees with commit order: by
+-- (xid, sequence), and only those of transactions older than the oldest one
+-- still running. What a running transaction will commit comes after (REL-035).
+SELECT * FROM events
+WHERE (xid, sequence) > (@after_xid::xid8, @after_sequence::bigint)
+  AND xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY xid, sequence
+LIMIT @page_limit::int;
+
+-- name: NotifyChange :exec
+-- Tells every node, when the transaction commits, to drop what it remembers of
+-- instances, callers and features. Only the transactions that change those
+-- notify: a notification takes a lock that all notifiers share.
+SELECT pg_notify('writ_changed', '');
