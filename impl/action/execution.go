@@ -86,10 +86,10 @@ func (s *Service) checkTargets(ctx context.Context, tx pgx.Tx, targets []string)
 
 func (s *Service) replaceElements(ctx context.Context, tx pgx.Tx, id string, targets, includes []string) error {
 	instanceID := policy.CallFrom(ctx).Context.InstanceID
-	if err := s.queries.ClearExecutionTargets(ctx, tx, db.ClearExecutionTargetsParams{InstanceID: instanceID, ExecutionID: id}); err != nil {
+	if err := s.queries.ClearExecutionTargets(ctx, tx, db.ClearExecutionTargetsParams{InstanceID: instanceID, ID: id}); err != nil {
 		return err
 	}
-	if err := s.queries.ClearExecutionIncludes(ctx, tx, db.ClearExecutionIncludesParams{InstanceID: instanceID, ExecutionID: id}); err != nil {
+	if err := s.queries.ClearExecutionIncludes(ctx, tx, db.ClearExecutionIncludesParams{InstanceID: instanceID, ID: id}); err != nil {
 		return err
 	}
 	if len(targets) > 0 {

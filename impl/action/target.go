@@ -279,4 +279,3 @@ var sortingColumns = map[actionv3.TargetFieldName]string{
 	actionv3.TargetFieldName_TARGET_FIELD_NAME_ASYNC:              "async",
 	actionv3.TargetFieldName_TARGET_FIELD_NAME_INTERRUPT_ON_ERROR: "interrupt_on_error",
 }
-

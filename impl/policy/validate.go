@@ -65,26 +65,37 @@ func (v *validator) check(request proto.Message) error {
 	return refusal
 }
 
-// malformedField is the number of the field in which a transport that cannot
-// fail at decoding leaves the reason why it could not decode (MarkMalformed).
-const malformedField = protowire.MaxValidNumber
+// Fields in which a transport that cannot fail at decoding leaves why it could
+// not decode a request. No message has fields of these numbers.
+const (
+	malformedField = protowire.MaxValidNumber
+	tooLargeField  = protowire.MaxValidNumber - 1
+)
 
 // MarkMalformed makes the chain refuse request with the reason it could not be
 // decoded. It is for transports whose own decoding errors would not have the
 // contract's error shape.
-func MarkMalformed(request proto.Message, reason string) {
+func MarkMalformed(request proto.Message, reason string) { mark(request, malformedField, reason) }
+
+// MarkTooLarge makes the chain refuse request for its size.
+func MarkTooLarge(request proto.Message) { mark(request, tooLargeField, "") }
+
+func mark(request proto.Message, number protowire.Number, reason string) {
 	proto.Reset(request)
-	mark := protowire.AppendTag(nil, malformedField, protowire.BytesType)
-	request.ProtoReflect().SetUnknown(protowire.AppendString(mark, reason))
+	unknown := protowire.AppendTag(nil, number, protowire.BytesType)
+	request.ProtoReflect().SetUnknown(protowire.AppendString(unknown, reason))
 }
 
 // checkWire walks what is set in m.
 func checkWire(m protoreflect.Message, path string) *fault.Error {
 	if unknown := m.GetUnknown(); len(unknown) > 0 {
-		number, wireType, n := protowire.ConsumeTag(unknown)
-		if number == malformedField && wireType == protowire.BytesType {
+		number, _, n := protowire.ConsumeTag(unknown)
+		switch number {
+		case malformedField:
 			reason, _ := protowire.ConsumeString(unknown[n:])
 			return Malformed(reason)
+		case tooLargeField:
+			return TooLarge()
 		}
 		return fault.Invalid("UNKNOWN_FIELD", path, "the message has no field number %d", number)
 	}
@@ -128,6 +139,14 @@ func checkValue(field protoreflect.FieldDescriptor, value protoreflect.Value, pa
 // Malformed is the refusal of a message that could not be decoded.
 func Malformed(reason string) *fault.Error {
 	return fault.Invalid("MALFORMED_REQUEST", "", "the request cannot be decoded: %s", reason)
+}
+
+// MaxRequestBytes is how long a request may be on any transport (SEC-290).
+const MaxRequestBytes = 1 << 20
+
+// TooLarge is the refusal of a request longer than MaxRequestBytes.
+func TooLarge() *fault.Error {
+	return fault.New(fault.TooLarge, "REQUEST_TOO_LARGE", "a request may have at most %d bytes", MaxRequestBytes)
 }
 
 func join(path string, field protoreflect.FieldDescriptor) string {

@@ -69,13 +69,15 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 			}
 		}
 	}
+	outputs := map[protoreflect.FullName]bool{}
 	for _, m := range methods {
+		outputs[m.desc.Output().FullName()] = true
 		g.mark(g.answered, m.desc.Output())
 		for _, field := range m.sent() {
 			g.markField(g.sent, field)
 		}
 	}
-	g.name()
+	g.name(outputs)
 
 	doc := &document{
 		OpenAPI: "3.0.3",
@@ -104,7 +106,7 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 	}
 	doc.Components = components{
 		Schemas:         g.schemas(methods),
-		Responses:       sharedResponses,
+		Responses:       sharedResponses(),
 		SecuritySchemes: securitySchemes,
 	}
 	return doc, errors.Join(g.errs...)
@@ -144,10 +146,16 @@ func (g *generator) markField(used map[protoreflect.FullName]protoreflect.Descri
 
 // name chooses the component names: the short name of a type, or, when two
 // packages have one of that name, the name with its package (ActionV3alphaState).
-func (g *generator) name() {
+//
+// What CreateTarget answers is CreateTargetReply: oapi-codegen, for one, needs
+// the name CreateTargetResponse for a type of its own.
+func (g *generator) name(outputs map[protoreflect.FullName]bool) {
 	short := func(d protoreflect.Descriptor) string {
-		package_ := string(d.ParentFile().Package())
-		return strings.ReplaceAll(strings.TrimPrefix(string(d.FullName()), package_+"."), ".", "")
+		name := strings.TrimPrefix(string(d.FullName()), string(d.ParentFile().Package())+".")
+		if outputs[d.FullName()] && strings.HasSuffix(name, "Response") {
+			name = strings.TrimSuffix(name, "Response") + "Reply"
+		}
+		return strings.ReplaceAll(name, ".", "")
 	}
 	owners := map[string]map[protoreflect.FullName]bool{statusName: {"google.rpc.Status": true}}
 	for _, used := range []map[protoreflect.FullName]protoreflect.Descriptor{g.answered, g.sent} {

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
@@ -158,45 +155,8 @@ func (g *generator) operation(m *method) *operation {
 	}
 	op.RequestBody = g.body(m)
 
-	successes := m.policy.GetSuccess()
-	if len(successes) == 0 {
-		successes = []uint32{http.StatusOK}
-	}
-	for _, status := range successes {
-		text := http.StatusText(int(status)) + "."
-		if len(successes) > 1 && status == http.StatusOK {
-			text = "Changed."
-		}
-		op.Responses.add(strconv.Itoa(int(status)), response{
-			Description: text,
-			Content:     map[string]mediaType{jsonType: {Schema: g.ref(m.desc.Output(), inAnswer)}},
-		})
-	}
-	for _, name := range g.refusals(m) {
-		op.Responses.add(statusOf(name), response{Ref: "#/components/responses/" + name})
-	}
+	op.Responses = g.responses(m)
 	return op
-}
-
-// refusals returns the names of the shared responses that refuse m.
-func (g *generator) refusals(m *method) []string {
-	names := []string{"BadRequest", "Unauthenticated"}
-	context := m.desc.Input().Fields().ByName("ctx") != nil
-	if m.policy.GetPermission() != "" || context {
-		names = append(names, "PermissionDenied")
-	}
-	if slices.Contains(m.policy.GetRefusals(), policyv1.Refusal_REFUSAL_NOT_FOUND) {
-		names = append(names, "NotFound")
-	} else {
-		names = append(names, "UnknownHost")
-	}
-	if slices.Contains(m.policy.GetRefusals(), policyv1.Refusal_REFUSAL_ALREADY_EXISTS) {
-		names = append(names, "AlreadyExists")
-	}
-	if m.body != "" {
-		names = append(names, "BodyTooLarge", "UnsupportedMediaType")
-	}
-	return append(names, "Internal", "Unavailable")
 }
 
 // query returns the parameters of f: one, or those of the message in it.
@@ -271,108 +231,3 @@ func option(v interface {
 	}
 	return strings.ToLower(strings.TrimPrefix(v.String(), prefix))
 }
-
-const statusName = "Status"
-
-var (
-	int32Min = json.Number("-2147483648")
-	int32Max = json.Number("2147483647")
-)
-
-// status is the body of every refusal.
-var status = &schema{
-	Type: "object",
-	Description: "Status is the body of every refusal, google.rpc.Status in JSON. Its details hold a " +
-		"google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.",
-	Properties: fields[*schema]{
-		{"code", &schema{Type: "integer", Format: "int32", Description: "The google.rpc.Code, for example 3 for INVALID_ARGUMENT."}},
-		{"message", &schema{Type: "string", Description: "A sentence for developers. It may change; do not compare it."}},
-		{"details", &schema{
-			Type:        "array",
-			Description: "What a program can act on.",
-			Items: &schema{
-				Type: "object",
-				Properties: fields[*schema]{
-					{"@type", &schema{Type: "string", Description: "The type of the detail, for example type.googleapis.com/google.rpc.ErrorInfo."}},
-				},
-				Required:             []string{"@type"},
-				AdditionalProperties: true,
-			},
-		}},
-	},
-	Required: []string{"code", "message", "details"},
-}
-
-// sharedResponses are the refusals. That of a status is found by statusOf.
-var sharedResponses = fields[response]{
-	refusal("BadRequest", "The request is malformed or breaks a rule of this contract (INVALID_ARGUMENT), or the operation cannot run now, "+
-		"for example because its feature is switched off (FAILED_PRECONDITION, reason FEATURE_DISABLED)."),
-	refusal("Unauthenticated", "The access token is missing, invalid, expired or of another tenant.",
-		field[header]{"WWW-Authenticate", header{"The challenge: Bearer, with the error of RFC 6750 when a token was sent.", true, &schema{Type: "string"}}}),
-	refusal("PermissionDenied", "The caller lacks the permission in the context of the call."),
-	refusal("NotFound", "Something the request names does not exist, or no instance answers on this host."),
-	refusal("UnknownHost", "No instance answers on this host."),
-	refusal("AlreadyExists", "Something of that name exists already."),
-	refusal("BodyTooLarge", "The body is larger than the server accepts."),
-	refusal("UnsupportedMediaType", "The body is not application/json."),
-	refusal("Internal", "The server failed. The cause is in its log only."),
-	refusal("Unavailable", "The server cannot answer now, for example because the database is away.",
-		field[header]{"Retry-After", header{"The seconds to wait.", true, &schema{Type: "integer", Minimum: "0"}}}),
-}
-
-func refusal(name, description string, headers ...field[header]) field[response] {
-	return field[response]{name, response{
-		Description: description,
-		Headers:     headers,
-		Content:     map[string]mediaType{jsonType: {Schema: &schema{Ref: schemaRef + statusName}}},
-	}}
-}
-
-// statusOf is the HTTP status of a shared response.
-func statusOf(name string) string {
-	return strconv.Itoa(map[string]int{
-		"BadRequest":           http.StatusBadRequest,
-		"Unauthenticated":      http.StatusUnauthorized,
-		"PermissionDenied":     http.StatusForbidden,
-		"NotFound":             http.StatusNotFound,
-		"UnknownHost":          http.StatusNotFound,
-		"AlreadyExists":        http.StatusConflict,
-		"BodyTooLarge":         http.StatusRequestEntityTooLarge,
-		"UnsupportedMediaType": http.StatusUnsupportedMediaType,
-		"Internal":             http.StatusInternalServerError,
-		"Unavailable":          http.StatusServiceUnavailable,
-	}[name])
-}
-
-// scopes are those a client asks for to call the API (document 1,
-// "Authentication").
-var scopes = []string{"openid", "urn:service:iam:org:project:id:service:aud"}
-
-var securitySchemes = fields[securityScheme]{
-	{"bearer", securityScheme{Type: "http", Scheme: "bearer", Description: "The personal access token of a service user."}},
-	{"oauth2", securityScheme{
-		Type:        "oauth2",
-		Description: "An access token of this server whose audience holds the project of the platform.",
-		Flows: map[string]any{"authorizationCode": struct {
-			AuthorizationURL string         `json:"authorizationUrl"`
-			TokenURL         string         `json:"tokenUrl"`
-			Scopes           fields[string] `json:"scopes"`
-		}{
-			"/oauth/v2/authorize", "/oauth/v2/token",
-			fields[string]{
-				{scopes[0], "Authenticate the user."},
-				{scopes[1], "Add the project of the platform to the audience of the token."},
-			},
-		}},
-	}},
-}
-
-const description = `The resource and settings API of Writ, an identity platform. Every operation exists as a gRPC method too.
-
-**Contexts.** Installation, instance, organization. A call applies to the instance of its Host header unless ctx says otherwise.
-
-**JSON.** Names are lowerCamelCase, 64-bit integers are strings, times are RFC 3339 in UTC, durations are seconds such as 10s. Unknown members and unknown query parameters are refused. Answers may gain members.
-
-**Refusals** have the schema Status on every path of this API.
-
-**Alpha.** These services may still change, and answer only where their feature is switched on.`

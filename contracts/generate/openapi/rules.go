@@ -1,12 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
@@ -17,12 +18,6 @@ import (
 // rules says the rules of a value of f in s, as keywords where OpenAPI has one
 // and else in words. A rule it does not know is an error, so that none is lost.
 func (g *generator) rules(f protoreflect.FieldDescriptor, s *schema, rules *validate.FieldRules, at place) {
-	if rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
-		return
-	}
-	if rules.GetIgnore() != validate.Ignore_IGNORE_UNSPECIFIED {
-		g.fail(f, "ignore is not published; make the field optional")
-	}
 	g.celNotes(f, s, rules)
 	nonZero := rules.GetRequired() && !f.HasPresence() && !f.IsList() && !f.IsMap()
 	switch {
@@ -69,15 +64,15 @@ func (s *schema) match(pattern string) {
 	s.AllOf = append(s.AllOf, &schema{Pattern: pattern})
 }
 
-// each calls say for every rule that is set in m, in the order of the numbers,
-// except for examples, which are no rules.
+// each calls say for every rule that is set in m, sorted by name (gt before
+// lt), except for examples, which are no rules.
 func each(m proto.Message, say func(name string, value protoreflect.Value)) {
 	var set []protoreflect.FieldDescriptor
 	m.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		set = append(set, f)
 		return true
 	})
-	slices.SortFunc(set, func(a, b protoreflect.FieldDescriptor) int { return int(a.Number() - b.Number()) })
+	slices.SortFunc(set, func(a, b protoreflect.FieldDescriptor) int { return cmp.Compare(a.Name(), b.Name()) })
 	for _, f := range set {
 		if f.Name() != "example" {
 			say(string(f.Name()), m.ProtoReflect().Get(f))
@@ -220,28 +215,6 @@ func (g *generator) enumRules(f protoreflect.FieldDescriptor, s *schema, rules *
 	}
 }
 
-func (g *generator) durationRules(f protoreflect.FieldDescriptor, s *schema, rules *validate.DurationRules) {
-	words := map[string]string{"gt": "more than %v", "gte": "at least %v", "lt": "less than %v", "lte": "at most %v", "const": "exactly %v"}
-	each(rules, func(name string, value protoreflect.Value) {
-		if words[name] == "" {
-			g.unknown(f, name)
-			return
-		}
-		s.note(words[name], seconds(value))
-		if (name == "gt" || name == "gte") && !strings.HasPrefix(seconds(value), "-") {
-			s.Pattern = strings.Replace(s.Pattern, "-?", "", 1)
-		}
-	})
-}
-
-// seconds writes a google.protobuf.Duration as its JSON does.
-func seconds(value protoreflect.Value) string {
-	m := value.Message()
-	get := func(name protoreflect.Name) int64 { return m.Get(m.Descriptor().Fields().ByName(name)).Int() }
-	d := time.Duration(get("seconds"))*time.Second + time.Duration(get("nanos"))
-	return fmt.Sprintf("%vs", d.Seconds())
-}
-
 func (g *generator) timestampRules(f protoreflect.FieldDescriptor, s *schema, rules *validate.TimestampRules) {
 	words := map[string]string{"lt_now": "in the past", "gt_now": "in the future"}
 	each(rules, func(name string, _ protoreflect.Value) {
@@ -277,6 +250,9 @@ func (g *generator) numberRules(f protoreflect.FieldDescriptor, s *schema, rules
 			s.Maximum, s.ExclusiveMaximum = number(value), true
 		case "lte":
 			s.Maximum = number(value)
+			if s.Format == "uint64" && value.Uint() <= math.MaxInt64 {
+				s.Format = "int64" // which more tools know
+			}
 		case "const":
 			s.Enum = []any{number(value)}
 		case "in":

@@ -120,8 +120,12 @@ func (g *generator) property(f protoreflect.FieldDescriptor, at place) *schema {
 	if err != nil {
 		g.fail(f, "%v", err)
 	}
-	if rules.GetIgnore() == validate.Ignore_IGNORE_ALWAYS {
+	switch rules.GetIgnore() {
+	case validate.Ignore_IGNORE_UNSPECIFIED:
+	case validate.Ignore_IGNORE_ALWAYS:
 		rules = nil
+	default:
+		g.fail(f, "ignore_if_zero_value is not published; make the field optional")
 	}
 	var s *schema
 	switch {
@@ -208,7 +212,7 @@ func wellKnown(m protoreflect.MessageDescriptor) *schema {
 	case "google.protobuf.Timestamp":
 		return &schema{Type: "string", Format: "date-time"}
 	case "google.protobuf.Duration":
-		return &schema{Type: "string", Pattern: `^-?[0-9]+(\.[0-9]{1,9})?s$`, Example: "10s"}
+		return &schema{Type: "string", Pattern: anyDuration, Example: "10s"}
 	case "google.protobuf.Struct":
 		return &schema{Type: "object", AdditionalProperties: true}
 	case "google.protobuf.Value":

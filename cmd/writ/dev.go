@@ -1,0 +1,255 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/postgres"
+	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/store"
+)
+
+func newDev() *cobra.Command {
+	var d dev
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Start everything on this machine, without any configuration",
+		Long: `Starts a node on a private PostgreSQL, with the seeded users and tokens, and
+prints how to reach it. Nothing is left running when it ends.
+
+With --data-dir what you make is kept, and so are the credentials (in
+DIR/credentials.json); without it everything is removed at exit.`,
+		Example: `  writ dev
+  writ dev --addr 127.0.0.1:0 --data-dir ./data --ready-file ready.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	d.add(cmd, "127.0.0.1:8080", 0)
+	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
+	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
+	return cmd
+}
+
+type dev struct {
+	nodeFlags
+	dataDir, readyFile string
+}
+
+func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
+	logger, err := d.logger()
+	if err != nil {
+		return err
+	}
+	file, err := d.seedFile()
+	if err != nil {
+		return err
+	}
+	listener, err := d.listen()
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	dir, remove, err := d.directory()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	if d.readyFile != "" { // one from an earlier run must not speak for this one
+		if err := os.Remove(d.readyFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	database, err := postgres.Start(ctx, postgres.Config{
+		Dir: dir, Logger: logger, Progress: func(step string) { fmt.Fprintln(os.Stderr, "writ:", step) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, database.Stop(context.WithoutCancel(ctx))) }()
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		<-database.Done()
+		cancel(errors.New("the private PostgreSQL ended"))
+	}()
+	url := database.URL("postgres")
+	if _, err := store.Migrate(ctx, url); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
+	db, err := store.Open(ctx, store.Config{URL: url})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	applied, err := d.applySeed(ctx, db, file, dir)
+	if err != nil {
+		return err
+	}
+	err = d.serve(ctx, db, logger, listener, func() error { return d.announce(out, listener, applied) })
+	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+func (d *dev) seedFile() (*seed.File, error) {
+	if d.seed != "" {
+		return seed.Read(d.seed)
+	}
+	return seed.Default()
+}
+
+// directory returns where the data is, and what to do with it at exit.
+func (d *dev) directory() (dir string, remove func(), err error) {
+	if d.dataDir != "" {
+		dir, err := filepath.Abs(d.dataDir)
+		if err != nil {
+			return "", nil, err
+		}
+		return dir, func() {}, os.MkdirAll(dir, 0o700)
+	}
+	dir, err = os.MkdirTemp("", "writ-dev-")
+	return dir, func() { _ = os.RemoveAll(dir) }, err
+}
+
+// applySeed applies the seed with the credentials of earlier runs, and keeps
+// them. One that got lost is replaced, so that the ready file is always whole.
+func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir string) (*seed.Applied, error) {
+	path := filepath.Join(dir, "credentials.json")
+	known := map[string]string{}
+	if text, err := os.ReadFile(path); err == nil {
+		if err := json.Unmarshal(text, &known); err != nil {
+			slog.Warn("credentials.json is unreadable; new credentials are made", "err", err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	applied, err := applySeed(ctx, db, file, known, true)
+	if err != nil || len(applied.Generated) == 0 {
+		return applied, err
+	}
+	return applied, writeFile(path, applied.Secrets)
+}
+
+// readyInfo is the content of the ready file. Its keys are a fixed interface.
+type readyInfo struct {
+	Issuer        string     `json:"issuer"`
+	Addr          string     `json:"addr"`
+	InstanceID    string     `json:"instance_id"`
+	OrgID         string     `json:"org_id"`
+	AdminToken    string     `json:"admin_token"`
+	ViewerToken   string     `json:"viewer_token"`
+	OrgOwnerToken string     `json:"org_owner_token"`
+	NobodyToken   string     `json:"nobody_token"`
+	SystemToken   string     `json:"system_token"`
+	User          *readyUser `json:"user,omitempty"`
+}
+
+type readyUser struct {
+	ID        string `json:"id"`
+	LoginName string `json:"login_name"`
+	Password  string `json:"password"`
+	Email     string `json:"email"`
+}
+
+// newReadyInfo picks from what a seed came to the first user of each kind.
+func newReadyInfo(addr net.Addr, applied *seed.Applied) readyInfo {
+	info := readyInfo{Issuer: "http://" + addr.String(), Addr: addr.String()}
+	first := func(to *string, value string) {
+		if *to == "" {
+			*to = value
+		}
+	}
+	for _, user := range applied.Users {
+		has := func(role string) bool { return slices.Contains(user.Roles, role) }
+		first(&info.InstanceID, user.InstanceID)
+		first(&info.OrgID, user.OrgID)
+		switch {
+		case user.Human && info.User == nil:
+			info.User = &readyUser{user.ID, user.LoginName, user.Password, user.Email}
+		case has("SYSTEM_OWNER"):
+			first(&info.SystemToken, user.Token)
+		case has("IAM_OWNER"):
+			first(&info.AdminToken, user.Token)
+		case has("IAM_OWNER_VIEWER"):
+			first(&info.ViewerToken, user.Token)
+		case has("ORG_OWNER"):
+			first(&info.OrgOwnerToken, user.Token)
+		case len(user.Roles) == 0:
+			first(&info.NobodyToken, user.Token)
+		}
+	}
+	return info
+}
+
+// announce tells that the server answers: to people in words, to scripts in the
+// ready file and, off a terminal, as one line of JSON.
+func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied) error {
+	info := newReadyInfo(listener.Addr(), applied)
+	if d.readyFile != "" {
+		if err := writeFile(d.readyFile, info); err != nil {
+			return err
+		}
+	}
+	if file, ok := out.(*os.File); !ok || !isTerminal(file) {
+		return json.NewEncoder(out).Encode(struct {
+			Message string `json:"msg"`
+			readyInfo
+		}{"ready", info})
+	}
+	fmt.Fprintf(out, `
+  Writ is ready.
+
+  Issuer          %[1]s
+  API reference   %[1]s/docs
+  OpenAPI         %[1]s/openapi.json
+`, info.Issuer)
+	if info.User != nil {
+		fmt.Fprintf(out, "  Sign in as      %s / %s\n", info.User.LoginName, info.User.Password)
+	}
+	for _, token := range []struct{ name, value string }{
+		{"Admin token", info.AdminToken}, {"Viewer token", info.ViewerToken}, {"Org owner token", info.OrgOwnerToken}, {"Nobody token", info.NobodyToken}, {"System token", info.SystemToken},
+	} {
+		if token.value != "" {
+			fmt.Fprintf(out, "  %-15s %s\n", token.name, token.value)
+		}
+	}
+	fmt.Fprintf(out, `
+  Try it          curl -H "Authorization: Bearer %s" %s/resources/v3alpha/executions/methods
+  Stop            Ctrl-C
+
+`, info.AdminToken, info.Issuer)
+	return nil
+}
+
+// writeFile writes JSON so that the file, once there, is complete.
+func writeFile(path string, content any) error {
+	text, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return err
+	}
+	temporary, err := os.CreateTemp(filepath.Dir(path), ".writ-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temporary.Name()) // fails once it was renamed
+	if _, err := temporary.Write(append(text, '\n')); err != nil {
+		return errors.Join(err, temporary.Close())
+	}
+	if err := errors.Join(temporary.Sync(), temporary.Close()); err != nil {
+		return err
+	}
+	return os.Rename(temporary.Name(), path)
+}

@@ -1,0 +1,78 @@
+// Command writ is the identity platform in one binary: the server, its
+// development mode and its tools. The commands only wire packages of impl
+// together.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop() // a second signal ends the process at once
+	}()
+	if err := newRoot().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "writ:", err)
+		if _, usage := errors.AsType[usageError](err); usage {
+			os.Exit(2)
+		}
+		os.Exit(1)
+	}
+}
+
+// usageError is a wrong flag, argument or environment variable.
+type usageError struct{ error }
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "writ",
+		Short: "An identity platform whose contracts are the product",
+		Long: `Writ is an OpenID Connect provider and a multi-tenant resource API in one
+binary on PostgreSQL.
+
+  writ dev      starts everything on this machine, without any configuration
+  writ serve    runs a node in production, on the PostgreSQL you name
+
+Every flag can be given as an environment variable, WRIT_ and the flag's name in
+upper case (--database-url: WRIT_DATABASE_URL), or as a file that holds the
+value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newVersion())
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if err := bindEnvironment(root, cmd, os.Environ()); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version()) },
+	}
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// now is the clock of the product: UTC, in the microseconds that PostgreSQL
+// keeps, so that what is answered at once equals what is read later.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
+
+// newID returns a UUIDv7: time-ordered, so that indexes grow at their end.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// nodeFlags are the flags that `serve` and `dev` share.
+type nodeFlags struct {
+	addr, debugAddr     string
+	seed                string
+	logLevel, logFormat string
+	sharedHTTP2         bool
+	drainDelay          time.Duration
+}
+
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
+	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
+	flags.StringVar(&f.seed, "seed", "", "seed file to apply at start (see `writ seed schema`)")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")
+	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
+}
+
+func (f *nodeFlags) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		return nil, usageError{fmt.Errorf("--log-level: %w", err)}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch {
+	case f.logFormat == "text", f.logFormat == "auto" && isTerminal(os.Stderr):
+		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
+	case f.logFormat == "json", f.logFormat == "auto":
+		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
+	}
+	return nil, usageError{fmt.Errorf("--log-format: %q is not text, json or auto", f.logFormat)}
+}
+
+func isTerminal(file *os.File) bool {
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// listen opens the listeners before anything slow, so that a port in use is
+// reported at once.
+func (f *nodeFlags) listen() (net.Listener, error) {
+	listener, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		return nil, fmt.Errorf("--addr: %w", err)
+	}
+	if f.debugAddr == "" {
+		return listener, nil
+	}
+	debugListener, err := net.Listen("tcp", f.debugAddr)
+	if err != nil {
+		listener.Close()
+		return nil, fmt.Errorf("--debug-addr: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	go func() { _ = (&http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}).Serve(debugListener) }()
+	return listener, nil
+}
+
+// serve runs a node on db until ctx ends.
+func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger, listener net.Listener, ready func() error) error {
+	node, err := server.New(server.Config{
+		DB: db, Now: now, NewID: newID, Logger: logger, SharedHTTP2: f.sharedHTTP2, DrainDelay: f.drainDelay,
+	})
+	if err != nil {
+		return err
+	}
+	if err := ready(); err != nil { // the listener queues what arrives from here on
+		return err
+	}
+	return node.Serve(ctx, listener)
+}
+
+// applySeed applies file and returns what it came to.
+func applySeed(ctx context.Context, db *store.DB, file *seed.File, known map[string]string, reissue bool) (*seed.Applied, error) {
+	return seed.Apply(ctx, seed.Config{DB: db, Now: now, NewID: newID, Known: known, Reissue: reissue}, file)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/store"
+)
+
+func newServe() *cobra.Command {
+	var flags nodeFlags
+	var databaseURL string
+	var migrate bool
+	var connections int
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a node on the PostgreSQL you name",
+		Long: `Runs one node. Nodes hold no state: start as many as you like on one database.
+
+SIGTERM drains: readiness goes false, requests are served for --drain-delay,
+running calls finish, then the process exits with 0. TLS ends at your proxy.`,
+		Example: `  WRIT_DATABASE_URL=postgres://writ@db/writ writ serve --migrate --seed seed.yaml`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if databaseURL == "" {
+				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+			}
+			logger, err := flags.logger()
+			if err != nil {
+				return err
+			}
+			var file *seed.File
+			if flags.seed != "" { // before anything is changed
+				if file, err = seed.Read(flags.seed); err != nil {
+					return err
+				}
+			}
+			listener, err := flags.listen()
+			if err != nil {
+				return err
+			}
+			defer listener.Close()
+			if migrate {
+				if _, err := store.Migrate(ctx, databaseURL); err != nil {
+					return fmt.Errorf("migrate: %w", err)
+				}
+			} else if err := store.CheckSchema(ctx, databaseURL); err != nil {
+				return err
+			}
+			db, err := store.Open(ctx, store.Config{URL: databaseURL, MaxConns: connections})
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			if file != nil {
+				applied, err := applySeed(ctx, db, file, nil, false)
+				if err != nil {
+					return err
+				}
+				for _, path := range applied.Generated {
+					fmt.Fprintf(cmd.OutOrStdout(), "generated, shown once: %s = %s\n", path, applied.Secrets[path])
+				}
+			}
+			return flags.serve(ctx, db, logger, listener, func() error {
+				logger.Info("ready", "addr", listener.Addr().String())
+				return nil
+			})
+		},
+	}
+	flags.add(cmd, ":8080", 5*time.Second)
+	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, as `writ migrate up` does")
+	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
+	return cmd
+}

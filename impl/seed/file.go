@@ -1,0 +1,200 @@
+// Package seed applies a seed file: one YAML document that says what has to
+// exist. Its rules are contracts/seed.schema.json; the types here only mirror
+// it. Applying a file again changes what differs and deletes nothing.
+package seed
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v4"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/writ-id/writ/contracts"
+)
+
+// File is a seed file.
+type File struct {
+	System struct {
+		Features map[string]bool
+		Users    []SystemUser
+	}
+	Instances []Instance
+}
+
+// SystemUser is a service user of the system.
+type SystemUser struct {
+	ID        string
+	LoginName string `yaml:"login_name"`
+	Roles     []string
+	Tokens    []Token
+}
+
+// Instance is a tenant.
+type Instance struct {
+	ID            string
+	Name          string
+	Domains       []string
+	Features      map[string]bool
+	Organizations []Organization
+}
+
+// Organization is an organization of an instance.
+type Organization struct {
+	ID      string
+	Name    string
+	Default bool
+	Domains []string
+	Users   []User
+}
+
+// User is a human or, when Human is nil, a service user.
+type User struct {
+	ID            string
+	LoginName     string `yaml:"login_name"`
+	Human         *Human
+	InstanceRoles []string `yaml:"instance_roles"`
+	OrgRoles      []string `yaml:"org_roles"`
+	Tokens        []Token
+}
+
+// Human is what only humans have.
+type Human struct {
+	Email    string
+	Password string
+}
+
+// Token is a personal access token.
+type Token struct {
+	Name    string
+	Token   string
+	Expires *time.Time
+}
+
+// Parse reads a seed file. name is for messages; lookup finds the variables
+// that ${NAME} stands for, as os.LookupEnv does.
+func Parse(name string, text []byte, lookup func(string) (string, bool)) (*File, error) {
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := substitute(&document, lookup); err != nil {
+		return nil, fmt.Errorf("%s:%w", name, err)
+	}
+	var plain any
+	if err := document.Decode(&plain); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	schema, err := compiled()
+	if err != nil {
+		return nil, err
+	}
+	if err := schema.Validate(jsonValue(plain)); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, first(err))
+	}
+	var file File
+	if err := document.Decode(&file); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &file, nil
+}
+
+// Read reads the seed file at path with the environment of the process.
+func Read(path string) (*File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text, os.LookupEnv)
+}
+
+// Default returns the seed that `writ dev` starts with.
+func Default() (*File, error) { return Parse("the default seed", contracts.DefaultSeed, os.LookupEnv) }
+
+var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(contracts.SeedSchema))
+	if err != nil {
+		return nil, fmt.Errorf("seed.schema.json: %w", err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("seed.json", document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile("seed.json")
+})
+
+// first returns the innermost problem of a validation error in one line.
+func first(err error) string {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return err.Error()
+	}
+	for len(invalid.Causes) > 0 {
+		invalid = invalid.Causes[0]
+	}
+	at := strings.Join(invalid.InstanceLocation, ".")
+	if at == "" {
+		at = "the file"
+	}
+	return at + ": " + invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
+}
+
+// jsonValue turns times, which YAML knows and JSON does not, back into texts.
+func jsonValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			v[key] = jsonValue(value)
+		}
+	case []any:
+		for i, value := range v {
+			v[i] = jsonValue(value)
+		}
+	case time.Time:
+		return v.Format(time.RFC3339Nano)
+	}
+	return v
+}
+
+var variable = regexp.MustCompile(`\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+
+// substitute replaces variables in the values of the document, after parsing,
+// so that no value can change its structure.
+func substitute(node *yaml.Node, lookup func(string) (string, bool)) error {
+	if node.Kind == yaml.ScalarNode && strings.Contains(node.Value, "${") {
+		var missing string
+		node.Value = variable.ReplaceAllStringFunc(node.Value, func(found string) string {
+			if found == "$${" {
+				return "${"
+			}
+			parts := variable.FindStringSubmatch(found)
+			value, ok := lookup(parts[1])
+			if !ok && parts[2] == "" {
+				missing = parts[1]
+			}
+			if !ok {
+				value = parts[3]
+			}
+			return value
+		})
+		if missing != "" {
+			return fmt.Errorf("%d: the variable %s is not set", node.Line, missing)
+		}
+		node.Tag, node.Style = "!!str", yaml.DoubleQuotedStyle
+	}
+	for _, child := range node.Content {
+		if err := substitute(child, lookup); err != nil {
+			return err
+		}
+	}
+	return nil
+}

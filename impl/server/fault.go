@@ -1,0 +1,59 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/writ-id/writ/contracts/generate/wire"
+	"github.com/writ-id/writ/impl/fault"
+)
+
+// writeFault writes a refusal as the contract's error body.
+func writeFault(w http.ResponseWriter, refusal *fault.Error) {
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	switch refusal.Kind {
+	case fault.Unauthenticated:
+		header.Set("WWW-Authenticate", challenge(refusal))
+	case fault.Unavailable:
+		header.Set("Retry-After", strconv.Itoa(int(fault.RetryAfter.Seconds())))
+	}
+	w.WriteHeader(refusal.HTTP())
+	_, _ = w.Write(wire.AppendMessage(nil, refusal.GRPCStatus().Proto()))
+}
+
+// challenge is the WWW-Authenticate of a refusal (RFC 6750 §3): without a token
+// it carries no error code.
+func challenge(refusal *fault.Error) string {
+	if refusal.Reason == "TOKEN_MISSING" {
+		return `Bearer realm="writ"`
+	}
+	return `Bearer realm="writ", error="invalid_token", error_description="` + refusal.Message + `"`
+}
+
+// faultOf returns err as a refusal. Only the gateway's own errors are not one
+// already.
+func faultOf(err error) *fault.Error {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return refusal
+	}
+	return fault.New(fault.InvalidArgument, "MALFORMED_REQUEST", "%s", plain(errors.New(status.Convert(err).Message())))
+}
+
+// noise is what protobuf puts before its messages; the spaces in it vary on
+// purpose.
+var noise = regexp.MustCompile(`^(proto:|[\s\p{Zs}]|syntax error|\(line \d+:\d+\):|cannot parse invalid wire-format data:?)+`)
+
+// plain returns the text of a decoding error without the library's prefixes.
+func plain(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	if short := noise.ReplaceAllString(text, ""); short != "" {
+		return short
+	}
+	return "it is not a valid message"
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	_ "google.golang.org/grpc/encoding/proto" // the codec that strictCodec wraps
+
+	"github.com/writ-id/writ/impl/policy"
+)
+
+// maxMessageBytes is where the transports of protobuf cut a connection off.
+// Between policy.MaxRequestBytes and this the refusal has the contract's shape.
+const maxMessageBytes = 16 * policy.MaxRequestBytes
+
+// newGRPC returns the native gRPC server, with health and reflection (v1 and
+// v1alpha) beside the services.
+func newGRPC(healthServer *health.Server) *grpc.Server {
+	s := grpc.NewServer(
+		grpc.ForceServerCodecV2(strictCodec{encoding.GetCodecV2("proto")}),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxHeaderListSize(64<<10),
+		grpc.MaxConcurrentStreams(250),
+		grpc.ConnectionTimeout(10*time.Second),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: time.Minute}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
+	)
+	healthv1.RegisterHealthServer(s, healthServer)
+	return s
+}
+
+// strictCodec never fails to decode a request: it marks the message, so that
+// the chain refuses it like any other wrong input. grpc-go would answer
+// Internal, without details.
+type strictCodec struct{ encoding.CodecV2 }
+
+// Unmarshal implements encoding.CodecV2.
+func (c strictCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	message, ok := v.(proto.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	if data.Len() > policy.MaxRequestBytes {
+		policy.MarkTooLarge(message)
+	} else if err := c.CodecV2.Unmarshal(data, v); err != nil {
+		policy.MarkMalformed(message, plain(err))
+	}
+	return nil
+}
+
+// watchHealth keeps the health service in step with readiness until ctx ends.
+func watchHealth(ctx context.Context, s *health.Server, services []string, ready func(context.Context) error) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		status := healthv1.HealthCheckResponse_SERVING
+		if ready(ctx) != nil {
+			status = healthv1.HealthCheckResponse_NOT_SERVING
+		}
+		for _, service := range append(services, "") {
+			s.SetServingStatus(service, status)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/reference"
+)
+
+// handler returns the one mux of HTTP: pages and documents by exact path, gRPC
+// procedures by theirs, REST by the prefixes of its rules.
+func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contract *reference.Handler) http.Handler {
+	exact := contract.Routes()
+	for path, handler := range map[string]http.HandlerFunc{
+		"/livez": serveLive, "/debug/healthz": serveLive,
+		"/readyz": s.serveReady, "/healthz": s.serveReady, "/debug/ready": s.serveReady,
+		"/": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) },
+	} {
+		exact[path] = handler
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer s.recover(w, r)
+		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: authorization(r.Header)}
+		header := w.Header()
+		header["X-Request-Id"] = []string{request.ID}
+		header["X-Content-Type-Options"] = nosniff
+		if handler, ok := exact[r.URL.Path]; ok {
+			handler.ServeHTTP(w, r)
+			return
+		}
+		header["Cache-Control"] = noStore
+		r = r.WithContext(policy.WithRequest(r.Context(), request))
+		if mux := rest.find(r.URL.Path); mux != nil {
+			mux.ServeHTTP(w, r)
+		} else if handler, ok := procedures[r.URL.Path]; ok {
+			handler.ServeHTTP(w, r)
+		} else if s.SharedHTTP2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			s.grpc.ServeHTTP(w, r) // reflection and health
+		} else {
+			writeFault(w, unknownPath(r.URL.Path))
+		}
+	})
+}
+
+var (
+	nosniff = []string{"nosniff"}
+	noStore = []string{"no-store"}
+)
+
+// recover answers a request whose handler panicked; calls recover in the chain,
+// so only pages and transports come here.
+func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
+	if panicked := recover(); panicked != nil {
+		if panicked == http.ErrAbortHandler {
+			panic(panicked)
+		}
+		s.Logger.ErrorContext(r.Context(), "panic", "path", r.URL.Path, "panic", panicked, "stack", string(debug.Stack()))
+		writeFault(w, fault.New(fault.Internal, "INTERNAL", "internal error"))
+	}
+}
+
+// requestID returns the caller's X-Request-Id if it is short and plain.
+func requestID(header http.Header, newID func() string) string {
+	id := header.Get("X-Request-Id")
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
+	}
+	if id != "" && len(id) <= 128 && strings.IndexFunc(id, func(r rune) bool { return !plain(r) }) < 0 {
+		return id
+	}
+	return newID()
+}
+
+// authorization returns the Authorization header; a repeated one is none.
+func authorization(header http.Header) string {
+	if values := header["Authorization"]; len(values) == 1 {
+		return values[0]
+	}
+	return ""
+}
+
+// serveLive says that the process runs; it asks nobody (REL-071).
+func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, "ok\n") }
+
+func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
+	if err := s.Ready(r.Context()); err != nil {
+		writePlain(w, http.StatusServiceUnavailable, "not ready\n")
+		return
+	}
+	writePlain(w, http.StatusOK, "ok\n")
+}
+
+func writePlain(w http.ResponseWriter, status int, text string) {
+	w.Header()["Cache-Control"] = noStore
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+// readyTimeout bounds what a probe waits for the database.
+const readyTimeout = 500 * time.Millisecond
+
+// Ready reports whether the server can do its work now: it is not draining and
+// the database answers.
+func (s *Server) Ready(ctx context.Context) error {
+	if s.draining.Load() {
+		return context.Canceled
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	return s.DB.Pool.Ping(ctx)
+}

@@ -1,0 +1,129 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"reflect"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/contracts/generate/wire"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+)
+
+// jsonMarshaler is the gateway's marshaler for application/json: answers by the
+// generated AppendJSON, requests strictly by the proto JSON mapping.
+type jsonMarshaler struct{}
+
+var _ runtime.Marshaler = jsonMarshaler{}
+
+// ContentType implements runtime.Marshaler.
+func (jsonMarshaler) ContentType(any) string { return "application/json" }
+
+// Marshal implements runtime.Marshaler.
+func (jsonMarshaler) Marshal(v any) ([]byte, error) {
+	message, ok := v.(proto.Message)
+	if !ok {
+		return json.Marshal(v)
+	}
+	return wire.AppendMessage(make([]byte, 0, 512), message), nil
+}
+
+// Unmarshal implements runtime.Marshaler.
+func (jsonMarshaler) Unmarshal(data []byte, v any) error { return decode(data, v, "") }
+
+// NewEncoder implements runtime.Marshaler.
+func (m jsonMarshaler) NewEncoder(w io.Writer) runtime.Encoder {
+	return runtime.EncoderFunc(func(v any) error {
+		data, err := m.Marshal(v)
+		if err == nil {
+			_, err = w.Write(data)
+		}
+		return err
+	})
+}
+
+// NewDecoder implements runtime.Marshaler. The gateway turns what a decoder
+// returns into text, so the refusal is kept with the body for the error handler.
+func (jsonMarshaler) NewDecoder(r io.Reader) runtime.Decoder {
+	return runtime.DecoderFunc(func(v any) error {
+		body, ok := r.(*requestBody)
+		if !ok {
+			return errors.New("server: the body was not prepared")
+		}
+		data, err := io.ReadAll(body.ReadCloser)
+		if err == nil {
+			err = decode(data, v, body.field)
+		}
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			err = policy.TooLarge()
+		}
+		if err != nil {
+			body.refusal = faultOf(err)
+		}
+		return err
+	})
+}
+
+// requestBody is the body of a REST request, with what is known of it.
+type requestBody struct {
+	io.ReadCloser
+	field   string       // the request's field that it is, in JSON spelling
+	refusal *fault.Error // why it could not be decoded
+}
+
+// decode decodes a body into v, a message or a pointer to a list of messages.
+func decode(data []byte, v any, field string) error {
+	refusal := scanJSON(data)
+	if refusal == nil {
+		if message, ok := v.(proto.Message); ok {
+			if err := protojson.Unmarshal(data, message); err != nil {
+				return explain(data, message.ProtoReflect().Descriptor(), field, err)
+			}
+			return nil
+		}
+	}
+	list := reflect.ValueOf(v)
+	switch message, ok := v.(proto.Message); {
+	case refusal == nil:
+		return decodeList(data, list.Elem(), field)
+	case refusal.Reason != "NULL_VALUE": // only that one can be pinned to a member
+		return refusal
+	case ok:
+		return explain(data, message.ProtoReflect().Descriptor(), field, refusal)
+	default:
+		return explainList(data, elementOf(list.Elem()), field, refusal)
+	}
+}
+
+// elementOf returns a new element of a list of messages.
+func elementOf(list reflect.Value) proto.Message {
+	return reflect.New(list.Type().Elem().Elem()).Interface().(proto.Message)
+}
+
+func decodeList(data []byte, list reflect.Value, field string) error {
+	var raw []json.RawMessage
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(&raw); err != nil || decoder.More() {
+		return fault.Invalid("MALFORMED_REQUEST", field, "the body must be one JSON array")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return fault.Invalid("MALFORMED_REQUEST", field, "there is something after the JSON array")
+	}
+	messages := reflect.MakeSlice(list.Type(), 0, len(raw))
+	for _, item := range raw {
+		message := elementOf(list)
+		if err := protojson.Unmarshal(item, message); err != nil {
+			return explainList(data, message, field, err)
+		}
+		messages = reflect.Append(messages, reflect.ValueOf(message))
+	}
+	list.Set(messages)
+	return nil
+}

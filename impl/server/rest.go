@@ -1,0 +1,239 @@
+package server
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+)
+
+// route is one REST operation as its HTTP rule states it.
+type route struct {
+	method, pattern string // for example PATCH, /resources/v3alpha/targets/{id}
+	operation       *policy.Operation
+	request         protoreflect.MessageType
+	body            string // the JSON name of the field that is the body
+	hasBody         bool
+	bound           map[string]bool // fields that come from path or body
+}
+
+// rest holds the routes of all services and the gateway mux of each.
+type rest struct {
+	routes   map[string]*route // by method and pattern
+	muxes    map[string]*runtime.ServeMux
+	prefixes []prefix // longest first
+}
+
+type prefix struct {
+	path string
+	mux  *runtime.ServeMux
+}
+
+func newREST(operations *policy.Operations) (*rest, error) {
+	r := &rest{routes: map[string]*route{}, muxes: map[string]*runtime.ServeMux{}}
+	for _, service := range operations.Services() {
+		descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+		if err != nil {
+			return nil, err
+		}
+		mux := r.newMux(operations)
+		r.muxes[service] = mux
+		methods := descriptor.(protoreflect.ServiceDescriptor).Methods()
+		for i := range methods.Len() {
+			to, err := newRoute(methods.Get(i), operations)
+			if err != nil {
+				return nil, err
+			}
+			r.routes[to.method+" "+to.pattern] = to
+			r.addPrefix(to.pattern, mux)
+		}
+	}
+	return r, nil
+}
+
+func newRoute(method protoreflect.MethodDescriptor, operations *policy.Operations) (*route, error) {
+	rule := proto.GetExtension(method.Options(), annotations.E_Http).(*annotations.HttpRule)
+	request, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+	if err != nil {
+		return nil, err
+	}
+	to := &route{
+		operation: operations.Find("/" + string(method.Parent().FullName()) + "/" + string(method.Name())),
+		request:   request, hasBody: rule.GetBody() != "", bound: map[string]bool{},
+	}
+	switch at := rule.GetPattern().(type) {
+	case *annotations.HttpRule_Get:
+		to.method, to.pattern = http.MethodGet, at.Get
+	case *annotations.HttpRule_Put:
+		to.method, to.pattern = http.MethodPut, at.Put
+	case *annotations.HttpRule_Post:
+		to.method, to.pattern = http.MethodPost, at.Post
+	case *annotations.HttpRule_Delete:
+		to.method, to.pattern = http.MethodDelete, at.Delete
+	case *annotations.HttpRule_Patch:
+		to.method, to.pattern = http.MethodPatch, at.Patch
+	}
+	if to.hasBody {
+		to.bound[rule.GetBody()] = true
+		if field := method.Input().Fields().ByName(protoreflect.Name(rule.GetBody())); field != nil {
+			to.body = field.JSONName()
+		}
+	}
+	for _, segment := range strings.Split(to.pattern, "/") {
+		if variable, ok := strings.CutPrefix(segment, "{"); ok {
+			name, _, _ := strings.Cut(strings.TrimSuffix(variable, "}"), "=")
+			to.bound[name] = true
+		}
+	}
+	// The gateway writes {id} as {id=*}.
+	to.pattern = strings.NewReplacer("=**}", "=**}", "}", "=*}").Replace(to.pattern)
+	return to, nil
+}
+
+// addPrefix sends what starts with the literal head of a pattern to mux.
+func (r *rest) addPrefix(pattern string, mux *runtime.ServeMux) {
+	head, _, _ := strings.Cut(pattern, "/{")
+	head, _, _ = strings.Cut(head, "/_")
+	for i, p := range r.prefixes {
+		if p.path == head {
+			return
+		}
+		if len(p.path) < len(head) {
+			r.prefixes = append(r.prefixes[:i], append([]prefix{{head, mux}}, r.prefixes[i:]...)...)
+			return
+		}
+	}
+	r.prefixes = append(r.prefixes, prefix{head, mux})
+}
+
+// find returns the mux that serves a path, or nil.
+func (r *rest) find(path string) *runtime.ServeMux {
+	for _, p := range r.prefixes {
+		if strings.HasPrefix(path, p.path) && (len(path) == len(p.path) || path[len(p.path)] == '/') {
+			return p.mux
+		}
+	}
+	return nil
+}
+
+func (r *rest) newMux(operations *policy.Operations) *runtime.ServeMux {
+	none := func(string) (string, bool) { return "", false }
+	return runtime.NewServeMux(
+		runtime.WithMarshalerOption(runtime.MIMEWildcard, jsonMarshaler{}),
+		runtime.WithMiddlewares(r.strict),
+		runtime.WithErrorHandler(writeError),
+		runtime.WithRoutingErrorHandler(r.writeRoutingError),
+		runtime.WithForwardResponseOption(func(ctx context.Context, w http.ResponseWriter, _ proto.Message) error {
+			method, _ := runtime.RPCMethod(ctx)
+			if status := policy.RequestFrom(ctx).Status(operations.Find(method)); status != http.StatusOK {
+				w.WriteHeader(status)
+			}
+			return nil
+		}),
+		// No header becomes metadata: what a call may know of its request is in
+		// policy.Request (SEC-231).
+		runtime.WithIncomingHeaderMatcher(none),
+		runtime.WithOutgoingHeaderMatcher(none),
+		runtime.WithOutgoingTrailerMatcher(none),
+		runtime.WithMetadata(func(context.Context, *http.Request) metadata.MD { return nil }),
+		runtime.WithUnescapingMode(runtime.UnescapingModeAllCharacters),
+		runtime.WithDisablePathLengthFallback(),
+		runtime.WithDisableHTTPMethodOverride(),
+		runtime.WithWriteContentLength(),
+	)
+}
+
+// strict checks, before a routed request is decoded, what the gateway lets
+// pass: the type of the body and the names in the query.
+func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request, params map[string]string) {
+		pattern, _ := runtime.HTTPPattern(req.Context())
+		to := r.routes[req.Method+" "+pattern.String()]
+		if refusal := checkQuery(req.URL.RawQuery, to.request, to.bound); refusal != nil {
+			writeFault(w, refusal)
+			return
+		}
+		if to.hasBody {
+			if refusal := checkBodyType(req.Header); refusal != nil {
+				writeFault(w, refusal)
+				return
+			}
+			req.Body = &requestBody{ReadCloser: http.MaxBytesReader(w, req.Body, policy.MaxRequestBytes), field: to.body}
+		}
+		next(w, req, params)
+	}
+}
+
+// checkBodyType refuses bodies that are not JSON in UTF-8. A PATCH may be called
+// a merge patch (RFC 7396), which it is.
+func checkBodyType(header http.Header) *fault.Error {
+	mediaType, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	charset := strings.ToLower(params["charset"])
+	switch {
+	case err != nil, mediaType != "application/json" && mediaType != "application/merge-patch+json", charset != "" && charset != "utf-8":
+		return fault.New(fault.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "the body must be application/json in UTF-8")
+	case header.Get("Content-Encoding") != "" && header.Get("Content-Encoding") != "identity":
+		return fault.New(fault.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE", "the body must not be compressed")
+	}
+	return nil
+}
+
+// writeError answers a request that failed in the chain, or in decoding before it.
+func writeError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	if body, ok := r.Body.(*requestBody); ok && body.refusal != nil {
+		writeFault(w, body.refusal)
+		return
+	}
+	writeFault(w, faultOf(err))
+}
+
+// writeRoutingError answers a request that no pattern matches.
+func (r *rest) writeRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, req *http.Request, status int) {
+	if status == http.StatusMethodNotAllowed {
+		allowed := r.allowed(req.URL.Path)
+		w.Header().Set("Allow", allowed)
+		writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", req.Method, allowed))
+		return
+	}
+	writeFault(w, unknownPath(req.URL.Path))
+}
+
+func unknownPath(path string) *fault.Error {
+	return fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; /docs lists the operations", path)
+}
+
+// allowed returns the methods of the operations at a path.
+func (r *rest) allowed(path string) string {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, to := range r.routes {
+			if to.method == method && matches(strings.Split(to.pattern, "/"), strings.Split(path, "/")) {
+				methods = append(methods, method)
+				break
+			}
+		}
+	}
+	return strings.Join(methods, ", ")
+}
+
+func matches(pattern, path []string) bool {
+	for i, segment := range pattern {
+		if strings.HasSuffix(segment, "=**}") {
+			return true
+		}
+		if i >= len(path) || !strings.HasPrefix(segment, "{") && segment != path[i] {
+			return false
+		}
+	}
+	return len(pattern) == len(path)
+}

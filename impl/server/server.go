@@ -1,0 +1,166 @@
+// Package server composes the product: one chain, every service on every
+// transport, the published contract, health; listeners and their drain.
+//
+// One port serves all. A connection that opens with the HTTP/2 preface goes to
+// grpc-go; HTTP/1.1 carries REST, gRPC-web and the pages.
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+
+	"github.com/writ-id/writ/contracts/generate/wire"
+	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	"github.com/writ-id/writ/impl/action"
+	"github.com/writ-id/writ/impl/feature"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/reference"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Config holds what a Server needs; every field but the last two is required.
+type Config struct {
+	DB     *store.DB
+	Now    func() time.Time // UTC, in microseconds, as the database keeps it
+	NewID  func() string
+	Logger *slog.Logger
+
+	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
+	// to their backend; gRPC then costs more CPU.
+	SharedHTTP2 bool
+	// DrainDelay is how long requests are still accepted after readiness went
+	// false, so that load balancers notice.
+	DrainDelay time.Duration
+}
+
+// Server serves until it is told to drain.
+type Server struct {
+	Config
+	chain    *policy.Chain
+	grpc     *grpc.Server
+	health   *health.Server
+	services []string
+	http     *http.Server
+	draining atomic.Bool
+}
+
+// drainLimit is how long running requests get to finish (REL-070).
+const drainLimit = 30 * time.Second
+
+// New composes a server over c.
+func New(c Config) (*Server, error) {
+	s := &Server{Config: c, health: health.NewServer()}
+	// What is served here is what conditions can name, what the reference page
+	// lists and what reflection shows.
+	s.services = []string{actionv3.ServiceActions_ServiceDesc.ServiceName, featurev2.ServiceFeatures_ServiceDesc.ServiceName}
+	operations, err := policy.NewOperations(s.services...)
+	if err != nil {
+		return nil, err
+	}
+	s.chain, err = policy.New(policy.Config{
+		DB: c.DB, Operations: operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.grpc = newGRPC(s.health)
+	rest, err := newREST(operations)
+	if err != nil {
+		return nil, err
+	}
+	procedures := map[string]http.Handler{}
+	to := &wire.Transports{
+		GRPC:       s.grpc,
+		REST:       func(service string) *runtime.ServeMux { return rest.muxes[service] },
+		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
+		WebOptions: webOptions(),
+	}
+	if err := errors.Join(
+		actionv3.MountServiceActions(to, action.New(action.Config{DB: c.DB, Operations: operations, Now: c.Now, NewID: c.NewID}), s.chain.Intercept),
+		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
+	); err != nil {
+		return nil, err
+	}
+	reflection.Register(s.grpc)
+	contract, err := reference.New()
+	if err != nil {
+		return nil, err
+	}
+	s.http = newHTTP(s.handler(rest, procedures, contract), c)
+	return s, nil
+}
+
+func newHTTP(handler http.Handler, c Config) *http.Server {
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(c.SharedHTTP2)
+	return &http.Server{
+		Handler:           handler,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// Serve serves on listener until ctx ends, then drains: readiness goes false,
+// requests are still served for DrainDelay, the listener closes, running calls
+// get drainLimit to finish. It returns nil after an orderly drain.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
+	go watchHealth(background, s.health, s.services, s.Ready)
+
+	failed := make(chan error, 2)
+	if s.SharedHTTP2 {
+		go func() { failed <- s.http.Serve(listener) }()
+	} else {
+		grpcConns, webConns := split(listener)
+		go func() { failed <- s.grpc.Serve(grpcConns) }()
+		go func() { failed <- s.http.Serve(webConns) }()
+	}
+	select {
+	case err := <-failed:
+		s.grpc.Stop()
+		return errors.Join(err, s.http.Close())
+	case <-ctx.Done():
+		return s.drain()
+	}
+}
+
+func (s *Server) drain() error {
+	s.draining.Store(true)
+	s.health.Shutdown()
+	s.Logger.Info("draining")
+	time.Sleep(s.DrainDelay)
+	limit, cancel := context.WithTimeout(context.Background(), drainLimit)
+	defer cancel()
+	stopped := make(chan struct{})
+	go func() {
+		s.grpc.GracefulStop()
+		close(stopped)
+	}()
+	err := s.http.Shutdown(limit)
+	select {
+	case <-stopped:
+	case <-limit.Done():
+		s.grpc.Stop()
+	}
+	return err
+}

@@ -1,0 +1,175 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+)
+
+// webOptions are the options of every gRPC-web handler.
+func webOptions() []connect.HandlerOption {
+	return []connect.HandlerOption{
+		connect.WithCodec(webCodec{}),
+		connect.WithReadMaxBytes(maxMessageBytes),
+		connect.WithRequireConnectProtocolHeader(),
+		connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+				res, err := next(ctx, req)
+				if err != nil {
+					return nil, connectError(err)
+				}
+				return res, nil
+			}
+		})),
+	}
+}
+
+// connectError carries code, message and details over; connect would make every
+// other error Unknown.
+func connectError(err error) error {
+	s := status.Convert(err)
+	out := connect.NewError(connect.Code(s.Code()), errors.New(s.Message()))
+	for _, packed := range s.Proto().GetDetails() {
+		message, err := packed.UnmarshalNew()
+		if err != nil {
+			continue
+		}
+		if detail, err := connect.NewErrorDetail(message); err == nil {
+			out.AddDetail(detail)
+		}
+	}
+	return out
+}
+
+// webCodec is the protobuf codec with the rule of strictCodec.
+type webCodec struct{}
+
+// Name implements connect.Codec.
+func (webCodec) Name() string { return "proto" }
+
+// Marshal implements connect.Codec.
+func (webCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+
+// Unmarshal implements connect.Codec.
+func (webCodec) Unmarshal(data []byte, v any) error {
+	message := v.(proto.Message)
+	if len(data) > policy.MaxRequestBytes {
+		policy.MarkTooLarge(message)
+	} else if err := proto.Unmarshal(data, message); err != nil {
+		policy.MarkMalformed(message, plain(err))
+	}
+	return nil
+}
+
+// serveRPC serves a procedure to gRPC-web in its binary and text forms, and to
+// gRPC over an HTTP/2 connection that net/http speaks.
+func serveRPC(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		contentType := r.Header.Get("Content-Type")
+		switch {
+		case r.Method != http.MethodPost:
+			w.Header().Set("Allow", http.MethodPost)
+			writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "a gRPC-web call is a POST"))
+		case strings.HasPrefix(contentType, "application/grpc-web-text"):
+			serveText(w, r, handler)
+		case strings.HasPrefix(contentType, "application/grpc"):
+			handler.ServeHTTP(w, r)
+		default:
+			writeFault(w, fault.New(fault.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
+				"this path speaks application/grpc-web+proto, application/grpc-web-text+proto and application/grpc"))
+		}
+	})
+}
+
+// serveText serves the text form, the binary form in base64, by means of the
+// handler of the binary form. A request body may be several base64 texts, each
+// with its own padding.
+func serveText(w http.ResponseWriter, r *http.Request, handler http.Handler) {
+	binary := r.Clone(r.Context())
+	binary.Header.Set("Content-Type", textToBinary(r.Header.Get("Content-Type")))
+	binary.Header.Del("Content-Length")
+	binary.ContentLength = -1
+	binary.Body = struct {
+		io.Reader
+		io.Closer
+	}{&quartets{in: bufio.NewReader(r.Body)}, r.Body}
+	out := &textWriter{ResponseWriter: w}
+	handler.ServeHTTP(out, binary)
+	out.finish()
+}
+
+func textToBinary(contentType string) string {
+	return strings.Replace(contentType, "application/grpc-web-text", "application/grpc-web", 1)
+}
+
+// quartets decodes base64 four characters at a time, so that padding may end
+// any of them.
+type quartets struct {
+	in   *bufio.Reader
+	left []byte
+}
+
+// Read implements io.Reader.
+func (q *quartets) Read(p []byte) (int, error) {
+	for len(q.left) == 0 {
+		var four [4]byte
+		if _, err := io.ReadFull(q.in, four[:]); err != nil {
+			return 0, err
+		}
+		decoded, err := base64.StdEncoding.DecodeString(string(four[:]))
+		if err != nil {
+			return 0, err
+		}
+		q.left = decoded
+	}
+	n := copy(p, q.left)
+	q.left = q.left[n:]
+	return n, nil
+}
+
+// textWriter encodes what the handler writes in base64.
+type textWriter struct {
+	http.ResponseWriter
+	started bool
+	encoder io.WriteCloser
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *textWriter) WriteHeader(code int) {
+	if !w.started {
+		w.started = true
+		header := w.Header()
+		if contentType := header.Get("Content-Type"); strings.HasPrefix(contentType, "application/grpc-web") {
+			header.Set("Content-Type", strings.Replace(contentType, "application/grpc-web", "application/grpc-web-text", 1))
+		}
+		header.Del("Content-Length")
+		w.encoder = base64.NewEncoder(base64.StdEncoding, w.ResponseWriter)
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements io.Writer.
+func (w *textWriter) Write(p []byte) (int, error) {
+	if !w.started {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.encoder.Write(p)
+}
+
+func (w *textWriter) finish() {
+	if !w.started {
+		w.WriteHeader(http.StatusOK)
+	}
+	_ = w.encoder.Close() // writes the padding; a lost client cannot be told
+}
