@@ -52,8 +52,10 @@ func (e explainer) result(err error, field string, cause error) *fault.Error {
 
 func (e explainer) message(message protoreflect.MessageDescriptor, path string) error {
 	switch message.FullName() {
-	case "google.protobuf.Timestamp", "google.protobuf.Duration":
-		return e.text(path, `a text such as "10s" or "2026-01-31T12:00:00Z"`)
+	case "google.protobuf.Timestamp":
+		return e.text(path, `a time such as "2026-01-31T12:00:00Z"`)
+	case "google.protobuf.Duration":
+		return e.text(path, `a duration such as "10s"`)
 	case "google.protobuf.Struct", "google.protobuf.Value":
 		var ignored any
 		return e.in.Decode(&ignored)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	"github.com/writ-id/writ/impl/fault"
@@ -24,7 +25,9 @@ func writeFault(w http.ResponseWriter, refusal *fault.Error) {
 		header.Set("Retry-After", strconv.Itoa(int(fault.RetryAfter.Seconds())))
 	}
 	w.WriteHeader(refusal.HTTP())
-	_, _ = w.Write(wire.AppendMessage(nil, refusal.GRPCStatus().Proto()))
+	// code and message are never empty, and there is always an ErrorInfo.
+	text, _ := protojson.Marshal(refusal.GRPCStatus().Proto())
+	_, _ = w.Write(wire.Compact(text))
 }
 
 // challenge is the WWW-Authenticate of a refusal (RFC 6750 §3): without a token

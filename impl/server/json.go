@@ -78,28 +78,30 @@ type requestBody struct {
 	refusal *fault.Error // why it could not be decoded
 }
 
-// decode decodes a body into v, a message or a pointer to a list of messages.
+// decode decodes a body into v: a message, or a pointer to a field that is a
+// message or a list of messages.
 func decode(data []byte, v any, field string) error {
+	into := reflect.ValueOf(v).Elem()
+	if into.Kind() == reflect.Slice {
+		return decodeList(data, into, field)
+	}
+	message, ok := v.(proto.Message)
+	if !ok {
+		into.Set(reflect.New(into.Type().Elem()))
+		message = into.Interface().(proto.Message)
+	}
 	refusal := scanJSON(data)
 	if refusal == nil {
-		if message, ok := v.(proto.Message); ok {
-			if err := protojson.Unmarshal(data, message); err != nil {
-				return explain(data, message.ProtoReflect().Descriptor(), field, err)
-			}
+		err := protojson.Unmarshal(data, message)
+		if err == nil {
 			return nil
 		}
+		return explain(data, message.ProtoReflect().Descriptor(), field, err)
 	}
-	list := reflect.ValueOf(v)
-	switch message, ok := v.(proto.Message); {
-	case refusal == nil:
-		return decodeList(data, list.Elem(), field)
-	case refusal.Reason != "NULL_VALUE": // only that one can be pinned to a member
-		return refusal
-	case ok:
+	if refusal.Reason == "NULL_VALUE" { // it can be pinned to a member
 		return explain(data, message.ProtoReflect().Descriptor(), field, refusal)
-	default:
-		return explainList(data, elementOf(list.Elem()), field, refusal)
 	}
+	return refusal
 }
 
 // elementOf returns a new element of a list of messages.
@@ -108,6 +110,12 @@ func elementOf(list reflect.Value) proto.Message {
 }
 
 func decodeList(data []byte, list reflect.Value, field string) error {
+	if refusal := scanJSON(data); refusal != nil {
+		if refusal.Reason == "NULL_VALUE" {
+			return explainList(data, elementOf(list), field, refusal)
+		}
+		return refusal
+	}
 	var raw []json.RawMessage
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if err := decoder.Decode(&raw); err != nil || decoder.More() {

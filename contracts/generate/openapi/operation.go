@@ -173,7 +173,7 @@ func (g *generator) query(f protoreflect.FieldDescriptor, prefix string, require
 			p.Style, p.Explode = "form", true
 		}
 		if oneof := f.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
-			p.Description += fmt.Sprintf(" At most one parameter %s* may be given.", prefix)
+			p.Description = strings.TrimSpace(fmt.Sprintf("%s At most one parameter %s* may be given.", p.Description, prefix))
 		}
 		return []parameter{p}
 	}
