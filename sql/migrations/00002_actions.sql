@@ -1,8 +1,7 @@
 -- +goose Up
--- Trigram indexes answer "contains" and "ends with"; btree_gin lets them start
--- with the instance. Both are trusted extensions: no superuser is needed.
+-- Trigram indexes answer "contains" and "ends with". A trusted extension: no
+-- superuser is needed.
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
-CREATE EXTENSION IF NOT EXISTS btree_gin;
 
 CREATE TABLE targets (
     instance_id        text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
@@ -35,7 +34,9 @@ CREATE INDEX targets_by_timeout ON targets (instance_id, timeout_nanos, id);
 CREATE INDEX targets_by_async ON targets (instance_id, coalesce(is_async, false), id);
 CREATE INDEX targets_by_interrupt ON targets (instance_id, coalesce(interrupt_on_error, false), id);
 CREATE INDEX targets_by_name_folded ON targets (instance_id, name_folded);
-CREATE INDEX targets_name_trigrams ON targets USING gin (instance_id, name_folded gin_trgm_ops);
+-- Shared by the instances: with instance_id in it (btree_gin) every search reads
+-- the instance's whole posting list, 4 ms instead of 0.9 at a million targets.
+CREATE INDEX targets_name_trigrams ON targets USING gin (name_folded gin_trgm_ops);
 
 CREATE TRIGGER targets_counted AFTER INSERT ON targets
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();

@@ -151,17 +151,19 @@ func (g *generator) operation(m *method) *operation {
 		})
 	}
 	for _, f := range m.inQuery() {
-		op.Parameters = append(op.Parameters, g.query(f, "", refused[string(f.Name())])...)
+		op.Parameters = append(op.Parameters, g.query(m, f, "", refused[string(f.Name())])...)
 	}
 	op.RequestBody = g.body(m)
-
 	op.Responses = g.responses(m)
 	return op
 }
 
 // query returns the parameters of f: one, or those of the message in it.
-func (g *generator) query(f protoreflect.FieldDescriptor, prefix string, required bool) []parameter {
+func (g *generator) query(m *method, f protoreflect.FieldDescriptor, prefix string, required bool) []parameter {
 	name := prefix + f.JSONName()
+	if !m.applies(f) {
+		return nil
+	}
 	if f.IsMap() || f.IsList() && f.Message() != nil {
 		g.fail(f, "a map or list of messages cannot be a query parameter")
 		return nil
@@ -181,9 +183,20 @@ func (g *generator) query(f protoreflect.FieldDescriptor, prefix string, require
 	var all []parameter
 	for i := range f.Message().Fields().Len() {
 		inner := f.Message().Fields().Get(i)
-		all = append(all, g.query(inner, name+".", required && refused[string(inner.Name())])...)
+		all = append(all, g.query(m, inner, name+".", required && refused[string(inner.Name())])...)
 	}
 	return all
+}
+
+// applies reports whether f can be set: a context of a level the operation has
+// nothing to do with is refused. The fields of a context begin with its level.
+func (m *method) applies(f protoreflect.FieldDescriptor) bool {
+	if f.ContainingMessage().FullName() != "writ.object.v3alpha.RequestContext" || len(m.policy.GetLevels()) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(m.policy.GetLevels(), func(level policyv1.Level) bool {
+		return strings.HasPrefix(string(f.Name()), option(level, "LEVEL_"))
+	})
 }
 
 // parameterSchema is the schema of f without the description, which is that

@@ -50,14 +50,10 @@ var refusals = []struct {
 		fields[header]{{"WWW-Authenticate", header{"The challenge: Bearer, with the error of RFC 6750 when a token was sent.", true, &schema{Type: "string"}}}},
 		everyMethod},
 	{http.StatusForbidden, "PermissionDenied", "The caller lacks the permission in the context of the call.", nil, func(m *method) bool {
-		return m.policy.GetPermission() != "" || m.desc.Input().Fields().ByName("ctx") != nil
+		return m.policy.GetPermission() != "" || m.contextual()
 	}},
-	{http.StatusNotFound, "NotFound", "Something the request names does not exist, or no instance answers on this host.", nil, func(m *method) bool {
-		return m.refuses(policyv1.Refusal_REFUSAL_NOT_FOUND)
-	}},
-	{http.StatusNotFound, "UnknownHost", "No instance answers on this host.", nil, func(m *method) bool {
-		return !m.refuses(policyv1.Refusal_REFUSAL_NOT_FOUND)
-	}},
+	{http.StatusNotFound, "NotFound", "Something the request names does not exist, or no instance answers on this host.", nil, namesSomething},
+	{http.StatusNotFound, "UnknownHost", "No instance answers on this host.", nil, func(m *method) bool { return !namesSomething(m) }},
 	{http.StatusConflict, "AlreadyExists", "Something of that name exists already.", nil, func(m *method) bool {
 		return m.refuses(policyv1.Refusal_REFUSAL_ALREADY_EXISTS)
 	}},
@@ -72,6 +68,13 @@ var refusals = []struct {
 func everyMethod(*method) bool { return true }
 
 func hasBody(m *method) bool { return m.body != "" }
+
+func namesSomething(m *method) bool {
+	return m.refuses(policyv1.Refusal_REFUSAL_NOT_FOUND) || m.contextual()
+}
+
+// contextual reports whether the request can select its context.
+func (m *method) contextual() bool { return m.desc.Input().Fields().ByName("ctx") != nil }
 
 func (m *method) refuses(r policyv1.Refusal) bool {
 	return slices.Contains(m.policy.GetRefusals(), r)

@@ -1,0 +1,81 @@
+# make run       builds and starts `writ dev`
+# make test      everything CI checks: generated code, lint, unit, integration, conformance
+# make check     the fast part, for every edit
+# make generate  contracts/ and sql/ to gen/
+# make bench     the numbers of BENCHMARKS.md
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+BIN := bin
+LINT := $(BIN)/golangci-lint
+VENV := .venv
+# Both cores for the tests of a package, one package after the other: they start
+# servers and databases.
+RACE := -race -timeout 10m
+
+.PHONY: help run build test check generate generated lint unit conformance contract fuzz breaking bench clean needs-go needs-postgres
+
+help: ## list the targets
+	@grep -hE '^# make' Makefile | sed 's/^# //'
+
+needs-go:
+	@command -v $(GO) >/dev/null || { echo "Go is missing: install it from your package manager or the Go website" >&2; exit 1; }
+
+build: needs-go
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/writ ./cmd/writ
+
+run: build
+	@exec $(BIN)/writ dev $(ARGS)
+
+# The tools are built from the versions in tools/*/go.mod, once.
+$(BIN)/buf: tools/go.mod tools/go.sum
+	@echo "building buf (about a minute, once)"; cd tools && $(GO) build -o ../$(BIN)/ github.com/bufbuild/buf/cmd/buf
+$(BIN)/sqlc: tools/go.mod tools/go.sum
+	@echo "building sqlc (about a minute, once)"; cd tools && $(GO) build -o ../$(BIN)/ github.com/sqlc-dev/sqlc/cmd/sqlc
+$(BIN)/oasdiff: tools/go.mod tools/go.sum
+	@echo "building oasdiff (once)"; cd tools && $(GO) build -o ../$(BIN)/ github.com/oasdiff/oasdiff
+$(LINT): tools/lint/go.mod tools/lint/go.sum
+	@echo "building golangci-lint (a few minutes, once)"; cd tools/lint && CGO_ENABLED=0 $(GO) build -o ../../$(BIN)/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+generate: needs-go $(BIN)/buf $(BIN)/sqlc
+	@$(GO) generate .
+
+generated: generate ## fails when gen/ is not what contracts/ and sql/ make
+	@git diff --exit-code --stat gen || { echo "gen/ differs from what contracts/ and sql/ generate: commit the result of 'make generate'" >&2; exit 1; }
+	@test -z "$$(git status --porcelain gen)" || { git status --short gen; echo "gen/ has files that are not committed" >&2; exit 1; }
+
+lint: $(LINT) $(BIN)/buf
+	@test -d third_party/google || $(MAKE) --no-print-directory generate
+	@$(BIN)/buf lint
+	@$(BIN)/buf format -d --exit-code contracts/proto
+	@$(LINT) run ./...
+
+check: needs-go ## vet and the tests that need no server
+	@$(GO) vet ./...
+	@$(GO) test ./contracts/... ./impl/...
+
+unit: needs-go
+	@$(GO) test $(RACE) ./cmd/... ./contracts/... ./impl/...
+
+conformance: contract fuzz
+
+contract: build
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ $(GO) test $(RACE) ./conformance/...
+
+test: generated lint unit conformance
+
+# Both gates compare with the contract on main: BASE=<commit> compares with another.
+BASE ?= main
+breaking: $(BIN)/buf $(BIN)/oasdiff
+	@test -d third_party/google || $(MAKE) --no-print-directory generate
+	@old=$$(mktemp -d); trap 'rm -rf "$$old"' EXIT; \
+	git archive $(BASE) buf.yaml contracts gen/openapi | tar -x -C "$$old"; cp -r third_party "$$old/"; \
+	$(BIN)/buf breaking contracts/proto --against "$$old/contracts/proto" || \
+	$(BIN)/buf breaking --against "$$old"; \
+	$(BIN)/oasdiff breaking --fail-on ERR "$$old/gen/openapi/openapi.json" gen/openapi/openapi.json
+
+clean:
+	@rm -rf $(BIN) third_party $(VENV) .cache

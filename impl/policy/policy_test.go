@@ -1,0 +1,222 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/fault"
+)
+
+func allOperations(t *testing.T) *Operations {
+	t.Helper()
+	operations, err := NewOperations(actionv3.ServiceActions_ServiceDesc.ServiceName, featurev2.ServiceFeatures_ServiceDesc.ServiceName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return operations
+}
+
+// TestSEC230_EveryPermissionIsHeldBySomeRole finds permissions that nobody could
+// ever have, a misspelling in a contract or in the table of roles.
+func TestSEC230_EveryPermissionIsHeldBySomeRole(t *testing.T) {
+	t.Parallel()
+	roles, err := NewRoles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, permission := range allOperations(t).Permissions() {
+		held := false
+		for _, level := range levelNames {
+			for _, name := range roles.Names(level) {
+				held = held || roles.grants([]string{name}, permission)
+			}
+		}
+		if !held {
+			t.Errorf("no role holds %s", permission)
+		}
+	}
+}
+
+func TestSEC230_AServiceWithoutPolicyIsNotServed(t *testing.T) {
+	t.Parallel()
+	if _, err := NewOperations("no.such.Service"); err == nil {
+		t.Error("got no error for a service without descriptor")
+	}
+	if _, err := NewOperations("grpc.health.v1.Health"); err == nil || !strings.Contains(err.Error(), "operation") {
+		t.Errorf("got %v, want a complaint about the missing option", err)
+	}
+}
+
+func TestRolesHoldOnTheirLevelAndBelow(t *testing.T) {
+	t.Parallel()
+	roles, err := NewRoles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := Context{Level: policyv1.Level_LEVEL_SYSTEM}
+	instance := Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: "i"}
+	other := Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: "other"}
+	org := Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: "i", OrgID: "o"}
+	otherOrg := Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: "i", OrgID: "p"}
+	holder := func(level policyv1.Level, object, role string) *Caller {
+		return &Caller{grants: []grant{{level, object, []string{role}}}}
+	}
+	systemOwner := holder(policyv1.Level_LEVEL_SYSTEM, "", "SYSTEM_OWNER")
+	owner := holder(policyv1.Level_LEVEL_INSTANCE, "i", "IAM_OWNER")
+	viewer := holder(policyv1.Level_LEVEL_INSTANCE, "i", "IAM_OWNER_VIEWER")
+	orgOwner := holder(policyv1.Level_LEVEL_ORG, "o", "ORG_OWNER")
+	for _, test := range []struct {
+		name       string
+		caller     *Caller
+		permission string
+		in         Context
+		want       bool
+	}{
+		{"an instance owner writes targets", owner, "action.target.write", instance, true},
+		{"not in another instance", owner, "action.target.write", other, false},
+		{"not in the system", owner, "system.feature.write", system, false},
+		{"but in the organizations of the instance", owner, "idp.write", org, true},
+		{"a viewer reads", viewer, "action.target.read", instance, true},
+		{"and does not write", viewer, "action.target.write", instance, false},
+		{"nor delete", viewer, "action.execution.delete", instance, false},
+		{"an organization owner has no targets", orgOwner, "action.target.read", instance, false},
+		{"but providers in the organization", orgOwner, "idp.write", org, true},
+		{"not in another one", orgOwner, "idp.write", otherOrg, false},
+		{"the system's owner holds everywhere", systemOwner, "iam.feature.write", other, true},
+		{"a user without roles holds nothing", &Caller{}, "action.target.read", instance, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			if got := test.caller.may(roles, test.permission, test.in); got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestSEC215_HostsAreCanonical(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]string{
+		"localhost": "localhost", "localhost:8080": "localhost", "LOCALHOST.": "localhost", "Example.COM:443": "example.com",
+		"[::1]:8080": "::1", "[::1]": "::1", "127.0.0.1:9": "127.0.0.1", "": "",
+	} {
+		if got := canonicalHost(host); got != want {
+			t.Errorf("%q: got %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestValidationNamesTheField(t *testing.T) {
+	t.Parallel()
+	v, err := newValidator(allOperations(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := func(change func(*actionv3.Target)) proto.Message {
+		target := &actionv3.Target{
+			Name: "n", Timeout: durationpb.New(time.Second),
+			TargetType: &actionv3.Target_RestWebhook{RestWebhook: &actionv3.RestWebhook{Url: "https://a.example"}},
+		}
+		change(target)
+		return &actionv3.CreateTargetRequest{Target: target}
+	}
+	withUnknown := func(m proto.Message, number protowire.Number) proto.Message {
+		m.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.VarintType), 1))
+		return m
+	}
+	malformed, tooLarge := &actionv3.GetTargetRequest{}, &actionv3.GetTargetRequest{}
+	MarkMalformed(malformed, "why")
+	MarkTooLarge(tooLarge)
+	for _, test := range []struct {
+		name    string
+		request proto.Message
+		kind    fault.Kind
+		reason  string
+		field   string
+	}{
+		{"a URL that is none", target(func(t *actionv3.Target) { t.GetRestWebhook().Url = "not a url" }), fault.InvalidArgument, "INVALID_FIELD", "target.restWebhook.url"},
+		{"a name too long", target(func(t *actionv3.Target) { t.Name = strings.Repeat("ü", 201) }), fault.InvalidArgument, "INVALID_FIELD", "target.name"},
+		{"no type", target(func(t *actionv3.Target) { t.TargetType = nil }), fault.InvalidArgument, "INVALID_FIELD", "target.targetType"},
+		{"a NUL", target(func(t *actionv3.Target) { t.Name = "a\x00" }), fault.InvalidArgument, "INVALID_TEXT", "target.name"},
+		{"a NUL in a list", &actionv3.PutExecutionRequest{Execution: &actionv3.Execution{Targets: []string{"a", "\x00"}}}, fault.InvalidArgument, "INVALID_TEXT", "execution.targets[1]"},
+		{"an unknown field", withUnknown(&actionv3.GetTargetRequest{Id: "a"}, 99), fault.InvalidArgument, "UNKNOWN_FIELD", ""},
+		{"a nested unknown field", target(func(t *actionv3.Target) { withUnknown(t.GetRestWebhook(), 7) }), fault.InvalidArgument, "UNKNOWN_FIELD", "target.restWebhook"},
+		{"what could not be decoded", malformed, fault.InvalidArgument, "MALFORMED_REQUEST", ""},
+		{"what was too large", tooLarge, fault.TooLarge, "REQUEST_TOO_LARGE", "-"},
+		{"an element of a list", &actionv3.SearchTargetsRequest{Filters: []*actionv3.TargetSearchFilter{{}}}, fault.InvalidArgument, "INVALID_FIELD", "filters[0].filter"},
+		{"a limit too high", &actionv3.SearchTargetsRequest{Query: &object.ListQuery{Limit: 1001}}, fault.InvalidArgument, "INVALID_FIELD", "query.limit"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			refusal, ok := errors.AsType[*fault.Error](v.check(test.request))
+			if !ok {
+				t.Fatal("got no refusal")
+			}
+			field := "-"
+			if len(refusal.Fields) > 0 {
+				field = refusal.Fields[0].Field
+			}
+			if refusal.Kind != test.kind || refusal.Reason != test.reason || field != test.field {
+				t.Errorf("got %v %s %q, want %v %s %q", refusal.Kind, refusal.Reason, field, test.kind, test.reason, test.field)
+			}
+		})
+	}
+	if err := v.check(target(func(*actionv3.Target) {})); err != nil {
+		t.Errorf("a good request: %v", err)
+	}
+}
+
+func TestREL063_WhatIsRememberedIsAskedAgainAfterItsAge(t *testing.T) {
+	t.Parallel()
+	loads := 0
+	c := newCache[string, int](func(k string) string { return k })
+	load := func() (int, error) { loads++; return loads, nil }
+	for range 3 {
+		if got, err := c.get("k", load); err != nil || got != 1 {
+			t.Errorf("got %d, %v; want the remembered 1", got, err)
+		}
+	}
+	e := c.entries["k"]
+	e.until = time.Now().Add(-time.Nanosecond)
+	c.entries["k"] = e
+	if got, err := c.get("k", load); err != nil || got != 2 {
+		t.Errorf("after the age: got %d, %v; want 2", got, err)
+	}
+	c.drop()
+	if got, err := c.get("k", load); err != nil || got != 3 {
+		t.Errorf("after a drop: got %d, %v; want 3", got, err)
+	}
+}
+
+func TestREL006_AnErrorIsNotRemembered(t *testing.T) {
+	t.Parallel()
+	c := newCache[string, int](func(k string) string { return k })
+	broken := errors.New("broken")
+	if _, err := c.get("k", func() (int, error) { return 0, broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v, want the error", err)
+	}
+	if got, err := c.get("k", func() (int, error) { return 7, nil }); err != nil || got != 7 {
+		t.Errorf("got %d, %v; want 7", got, err)
+	}
+}
+
+func TestSEC293_ACacheIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newCache[int, int](func(k int) string { return string(rune(k)) })
+	for k := range maxEntries + 10 {
+		_, _ = c.get(k, func() (int, error) { return k, nil })
+	}
+	if len(c.entries) > maxEntries {
+		t.Errorf("got %d entries, want at most %d", len(c.entries), maxEntries)
+	}
+}

@@ -1,0 +1,175 @@
+// Package reference serves the contract to its readers: the OpenAPI document
+// and the descriptors for programs, and the page /docs for people.
+//
+// Everything comes from package gen/openapi, so what is read here is what the
+// server was built from. The page is plain HTML: it needs no script, loads
+// nothing and is rendered once, when it is first asked for.
+package reference
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/writ-id/writ/gen/openapi"
+)
+
+// Handler serves the contract. It is safe for concurrent use.
+type Handler struct {
+	// Origin returns the scheme and host under which a client reaches the
+	// server, for the commands on the page. Nil means: as the request came,
+	// which behind a proxy that ends TLS is http.
+	Origin func(*http.Request) string
+
+	json, yaml [2]prepared // of OpenAPI 3.0 and 3.1
+	proto      prepared
+	page       func() (prepared, error)
+}
+
+// prepared is a body with its strong entity tag.
+type prepared struct {
+	body []byte
+	etag string
+}
+
+func prepare(body []byte) prepared {
+	sum := sha256.Sum256(body)
+	return prepared{body, `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}
+}
+
+// New returns a Handler of the published contract.
+func New() (*Handler, error) {
+	if len(openapi.JSON) == 0 || len(openapi.Descriptors) == 0 {
+		return nil, errors.New("reference: the contract is empty; run make generate")
+	}
+	return &Handler{
+		json:  [2]prepared{prepare(openapi.JSON), prepare(openapi.JSON31)},
+		yaml:  [2]prepared{prepare(openapi.YAML), prepare(openapi.YAML31)},
+		proto: prepare(openapi.Descriptors),
+		page: sync.OnceValues(func() (prepared, error) {
+			body, err := render(openapi.JSON)
+			return prepare(body), err
+		}),
+	}, nil
+}
+
+// Routes returns the handler of each path.
+func (h *Handler) Routes() map[string]http.Handler {
+	return map[string]http.Handler{
+		"/openapi.json": public(versioned("application/json", &h.json)),
+		"/openapi.yaml": public(versioned("application/yaml", &h.yaml)),
+		"/proto": public(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Disposition", `inline; filename="writ.binpb"`)
+			serve(w, r, "application/x-protobuf", h.proto)
+		}),
+		"/docs": public(h.docs),
+	}
+}
+
+// public lets any origin read what next serves, and nobody do more than read.
+func public(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Access-Control-Allow-Origin", "*")
+		header.Set("Access-Control-Expose-Headers", "ETag")
+		header.Set("X-Content-Type-Options", "nosniff")
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+			next(w, r)
+		case http.MethodOptions:
+			header.Set("Allow", "GET, HEAD, OPTIONS")
+			header.Set("Access-Control-Allow-Methods", "GET, HEAD")
+			header.Set("Access-Control-Allow-Headers", "If-None-Match")
+			header.Set("Access-Control-Max-Age", "86400")
+			w.WriteHeader(http.StatusNoContent)
+		default:
+			header.Set("Allow", "GET, HEAD, OPTIONS")
+			refuse(w, http.StatusMethodNotAllowed, 12, r.Method+" is not allowed here")
+		}
+	})
+}
+
+// versioned serves a document in the OpenAPI version that is asked for.
+func versioned(contentType string, documents *[2]prepared) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		asked := r.URL.Query()["version"]
+		switch {
+		case len(asked) == 0, len(asked) == 1 && asked[0] == "3.0":
+			serve(w, r, contentType, documents[0])
+		case len(asked) == 1 && asked[0] == "3.1":
+			serve(w, r, contentType, documents[1])
+		default:
+			refuse(w, http.StatusBadRequest, 3, "version must be 3.0 or 3.1")
+		}
+	}
+}
+
+func serve(w http.ResponseWriter, r *http.Request, contentType string, p prepared) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Cache-Control", "public, max-age=300")
+	w.Header().Set("ETag", p.etag)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.body)) // If-None-Match, HEAD, Range
+}
+
+// refuse writes a google.rpc.Status, the body of every refusal.
+func refuse(w http.ResponseWriter, status, code int, message string) {
+	body, err := json.Marshal(struct {
+		Code    int        `json:"code"`
+		Message string     `json:"message"`
+		Details []struct{} `json:"details"`
+	}{code, message, []struct{}{}})
+	if err != nil {
+		body = nil // a number and two strings always have a JSON form
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// contentSecurityPolicy allows the one style sheet in the page, and no script,
+// image, font, form or frame.
+var contentSecurityPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", styleHash())
+
+func styleHash() string {
+	sum := sha256.Sum256([]byte(style))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func (h *Handler) docs(w http.ResponseWriter, r *http.Request) {
+	page, err := h.page()
+	if err != nil { // a defect that the tests of this package find
+		refuse(w, http.StatusInternalServerError, 13, "internal error")
+		return
+	}
+	origin := originOf(r)
+	if h.Origin != nil {
+		origin = h.Origin(r)
+	}
+	header := w.Header()
+	header.Set("Content-Security-Policy", contentSecurityPolicy)
+	header.Set("Referrer-Policy", "no-referrer")
+	serve(w, r, "text/html; charset=utf-8", prepare(bytes.ReplaceAll(page.body, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin)))))
+}
+
+// plainHost is what may stand in a command that people paste into a shell.
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$|^\[[0-9A-Fa-f:.]+\](:[0-9]+)?$`)
+
+func originOf(r *http.Request) string {
+	scheme, host := "http", r.Host
+	if r.TLS != nil {
+		scheme = "https"
+	}
+	if !plainHost.MatchString(host) {
+		host = "localhost"
+	}
+	return scheme + "://" + host
+}

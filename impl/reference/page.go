@@ -1,0 +1,551 @@
+package reference
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed page.css
+var style string
+
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"prose": prose,
+	"path":  pathHTML,
+	"lower": strings.ToLower,
+	"shell": shellHTML,
+}).Parse(pageText))
+
+// originPlaceholder stands in the rendered page where the origin of the
+// request goes.
+const originPlaceholder = "https://origin.invalid"
+
+// page is what page.html shows.
+type page struct {
+	Style    template.HTML
+	Version  string
+	Origin   string
+	License  struct{ Name, URL string }
+	Services []service
+	Shared   []refusal
+}
+
+type service struct {
+	Name, Title, Description string
+	Package                  string // of the proto, empty for hand-written paths
+	Operations               []*entryView
+}
+
+// entryView is one operation.
+type entryView struct {
+	ID, Verb, Path       string
+	Summary, Description string
+	Permission, Feature  string
+	Levels               string
+	GRPC                 string
+	Public               bool // needs no token
+	Parameters           []fieldGroup
+	Body                 *bodyView
+	Answers              []answerView
+	Refusals             []refusal
+	Curl                 string
+}
+
+type fieldGroup struct {
+	Title string
+	Rows  []row
+}
+
+type bodyView struct {
+	Type        string
+	Description string
+	Row         row
+}
+
+type answerView struct {
+	Status, Description string
+	Headers             []string
+	Row                 row
+	Type                string
+}
+
+type refusal struct {
+	Status, Description string
+	Headers             []string
+}
+
+// row is a field, a parameter or a whole body.
+type row struct {
+	Name, Type  string
+	Presence    string // required, in answers optional
+	Limits      []string
+	Description string
+	Values      []value
+	Notes       []string // how fields exclude each other
+	Rows        []row
+	Seen        bool // its fields are shown further up
+}
+
+type value struct{ Name, Description string }
+
+// render returns the page of an OpenAPI document.
+func render(text []byte) ([]byte, error) {
+	var doc document
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	view, err := (&builder{doc: &doc}).page()
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, view); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+type builder struct{ doc *document }
+
+// where a field stands decides what is worth saying: of a request, what must be
+// sent; of an answer, what may be absent.
+type where bool
+
+const (
+	sent     where = false
+	answered where = true
+)
+
+func (w where) presence(required bool) string {
+	switch {
+	case w == sent && required:
+		return "required"
+	case w == answered && !required:
+		return "optional"
+	}
+	return ""
+}
+
+var verbs = []string{"get", "put", "post", "delete", "patch", "head", "options", "trace"}
+
+func (b *builder) page() (*page, error) {
+	p := &page{
+		Style:   template.HTML("<style>" + style + "</style>"), //nolint:gosec // our own file
+		Version: b.doc.Info.Version,
+		Origin:  originPlaceholder,
+		License: b.doc.Info.License,
+	}
+	byTag := map[string]*service{}
+	for _, tag := range b.doc.Tags {
+		p.Services = append(p.Services, service{Name: tag.Name, Title: spaced(strings.TrimPrefix(tag.Name, "Service")), Description: tag.Description})
+	}
+	for i := range p.Services {
+		byTag[p.Services[i].Name] = &p.Services[i]
+	}
+	for _, path := range b.doc.Paths {
+		for _, item := range path.Value {
+			if !slices.Contains(verbs, item.Name) {
+				continue
+			}
+			var op operation
+			if err := json.Unmarshal(item.Value, &op); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", item.Name, path.Name, err)
+			}
+			view, err := b.operation(item.Name, path.Name, &op)
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", item.Name, path.Name, err)
+			}
+			if len(op.Tags) == 0 || byTag[op.Tags[0]] == nil {
+				return nil, fmt.Errorf("%s %s: needs a tag of the document", item.Name, path.Name)
+			}
+			service := byTag[op.Tags[0]]
+			service.Operations = append(service.Operations, view)
+			if name, _, ok := strings.Cut(strings.TrimPrefix(op.GRPCMethod, "/"), "/"); ok {
+				service.Package = name
+			}
+		}
+	}
+	shared, err := b.shared()
+	if err != nil {
+		return nil, err
+	}
+	p.Shared = shared
+	return p, nil
+}
+
+// shared returns the shared refusals with their statuses, which only the
+// operations know.
+func (b *builder) shared() ([]refusal, error) {
+	statuses := map[string]string{}
+	for _, path := range b.doc.Paths {
+		for _, item := range path.Value {
+			var op operation
+			if slices.Contains(verbs, item.Name) {
+				if err := json.Unmarshal(item.Value, &op); err != nil {
+					return nil, err
+				}
+			}
+			for _, response := range op.Responses {
+				if name, ok := strings.CutPrefix(response.Value.Ref, "#/components/responses/"); ok {
+					statuses[name] = response.Name
+				}
+			}
+		}
+	}
+	var all []refusal
+	for _, response := range b.doc.Components.Responses {
+		if status := statuses[response.Name]; status >= "400" {
+			all = append(all, refusal{status, response.Value.Description, headerNames(response.Value)})
+		}
+	}
+	return all, nil
+}
+
+func headerNames(r *response) []string {
+	var names []string
+	for _, header := range r.Headers {
+		names = append(names, header.Name)
+	}
+	return names
+}
+
+func (b *builder) operation(verb, path string, op *operation) (*entryView, error) {
+	view := &entryView{
+		ID: op.OperationID, Verb: strings.ToUpper(verb), Path: path,
+		Summary: op.Summary, Description: op.Description,
+		Permission: op.Permission, Feature: op.Feature, GRPC: op.GRPCMethod, Levels: strings.Join(op.Levels, ", "),
+		Public: op.Security != nil && len(op.Security) == 0,
+	}
+	groups := map[string]*fieldGroup{}
+	for _, p := range op.Parameters {
+		p, err := resolve(b.doc.Components.Parameters, p.Ref, p)
+		if err != nil {
+			return nil, err
+		}
+		field, err := b.row(sent, p.Name, p.Schema, nil)
+		if err != nil {
+			return nil, err
+		}
+		field.Presence = sent.presence(p.Required)
+		field.Description = strings.TrimSpace(p.Description + " " + field.Description)
+		if groups[p.In] == nil {
+			groups[p.In] = &fieldGroup{Title: strings.ToUpper(p.In[:1]) + p.In[1:]}
+		}
+		groups[p.In].Rows = append(groups[p.In].Rows, field)
+	}
+	for _, in := range []string{"path", "query", "header", "cookie"} {
+		if groups[in] != nil {
+			view.Parameters = append(view.Parameters, *groups[in])
+		}
+	}
+	var body *requestBody
+	if op.RequestBody != nil {
+		var err error
+		if body, err = resolve(b.doc.Components.RequestBodies, op.RequestBody.Ref, op.RequestBody); err != nil {
+			return nil, err
+		}
+		for _, media := range body.Content[:min(1, len(body.Content))] {
+			field, err := b.row(sent, "", media.Value.Schema, nil)
+			if err != nil {
+				return nil, err
+			}
+			view.Body = &bodyView{Type: media.Name, Description: body.Description, Row: field}
+		}
+	}
+	for _, response := range op.Responses {
+		r, err := resolve(b.doc.Components.Responses, response.Value.Ref, response.Value)
+		if err != nil {
+			return nil, err
+		}
+		if response.Name >= "400" {
+			view.Refusals = append(view.Refusals, refusal{response.Name, r.Description, headerNames(r)})
+			continue
+		}
+		answer := answerView{Status: response.Name, Description: r.Description, Headers: headerNames(r)}
+		for _, media := range r.Content[:min(1, len(r.Content))] {
+			answer.Type = media.Name
+			if answer.Row, err = b.row(answered, "", media.Value.Schema, nil); err != nil {
+				return nil, err
+			}
+		}
+		view.Answers = append(view.Answers, answer)
+	}
+	view.Curl = curl(view, op, body)
+	return view, nil
+}
+
+// row describes s. within holds the names of the components it is part of.
+func (b *builder) row(at where, name string, s *schema, within []string) (row, error) {
+	if s == nil {
+		return row{Name: name}, nil
+	}
+	r := row{Name: name, Description: s.Description}
+	component := s.Ref
+	if component == "" && len(s.AllOf) == 1 {
+		component = s.AllOf[0].Ref
+	}
+	if component != "" {
+		target, err := resolve(b.doc.Components.Schemas, component, s)
+		if err != nil {
+			return r, err
+		}
+		s = target
+		if slices.Contains(within, component) {
+			r.Type, r.Seen = typeOf(s), true
+			return r, nil
+		}
+		within = append(slices.Clone(within), component)
+		if r.Description == "" && len(s.Enum) > 0 {
+			r.Description = s.Description
+		}
+	}
+	r.Type = typeOf(s)
+	r.Limits = limits(s)
+	inner := s
+	if s.Type == "array" && s.Items != nil {
+		item, err := b.row(at, "", s.Items, within)
+		if err != nil {
+			return r, err
+		}
+		r.Type = "list of " + plural(item.Type)
+		for _, limit := range item.Limits {
+			r.Limits = append(r.Limits, "each "+limit)
+		}
+		r.Values, r.Notes, r.Rows, r.Seen = item.Values, item.Notes, item.Rows, item.Seen
+		if item.Description != "" && len(item.Rows) == 0 {
+			r.Description = strings.TrimSpace(r.Description + " " + item.Description)
+		}
+		return r, nil
+	}
+	if isSchema(s.AdditionalProperties) && len(s.Properties) == 0 {
+		var values schema
+		if err := json.Unmarshal(s.AdditionalProperties, &values); err != nil {
+			return r, err
+		}
+		item, err := b.row(at, "", &values, within)
+		if err != nil {
+			return r, err
+		}
+		r.Type = "map to " + item.Type
+		r.Rows = item.Rows
+		return r, nil
+	}
+	for _, v := range inner.Enum {
+		if name, ok := v.(string); ok {
+			r.Values = append(r.Values, value{name, inner.EnumDescriptions[name]})
+		}
+	}
+	for _, property := range inner.Properties {
+		field, err := b.row(at, property.Name, property.Value, within)
+		if err != nil {
+			return r, err
+		}
+		field.Presence = at.presence(slices.Contains(inner.Required, property.Name))
+		r.Rows = append(r.Rows, field)
+	}
+	r.Notes = exclusions(inner)
+	return r, nil
+}
+
+// isSchema reports whether additionalProperties is one, not true or false.
+func isSchema(text json.RawMessage) bool { return bytes.HasPrefix(text, []byte("{")) }
+
+// typeOf names the type of s for people.
+func typeOf(s *schema) string {
+	switch {
+	case s.Type == "boolean" && len(s.Enum) == 1:
+		return fmt.Sprint(s.Enum[0])
+	case s.Type == "string" && len(s.Enum) > 0:
+		return "name"
+	case s.Type == "string":
+		switch s.Format {
+		case "date-time":
+			return "time"
+		case "uint64", "int64":
+			return "64-bit integer as string"
+		case "uri":
+			return "absolute URI"
+		case "byte":
+			return "base64 string"
+		case "":
+			return "string"
+		}
+		return s.Format
+	case s.Type == "":
+		return "any"
+	}
+	return s.Type
+}
+
+func plural(name string) string {
+	if name == "any" || strings.HasSuffix(name, "s") || strings.Contains(name, " ") {
+		return name
+	}
+	return name + "s"
+}
+
+// limits says the bounds of s in words.
+func limits(s *schema) []string {
+	var all []string
+	span := func(low, high *int, unit string) {
+		switch {
+		case low != nil && high != nil && *low == *high:
+			all = append(all, fmt.Sprintf("%d %s", *low, unit))
+		case low != nil && *low > 0 && high != nil:
+			all = append(all, fmt.Sprintf("%s to %s %s", grouped(*low), grouped(*high), unit))
+		case low != nil && *low > 0:
+			all = append(all, fmt.Sprintf("at least %s %s", grouped(*low), unit))
+		case high != nil:
+			all = append(all, fmt.Sprintf("at most %s %s", grouped(*high), unit))
+		}
+	}
+	span(s.MinLength, s.MaxLength, "characters")
+	span(s.MinItems, s.MaxItems, "items")
+	span(s.MinProperties, s.MaxProperties, "members")
+	if s.Minimum != nil {
+		words := "from "
+		if s.ExclusiveMinimum {
+			words = "more than "
+		}
+		all = append(all, words+s.Minimum.String())
+	}
+	if s.Maximum != nil && !strings.HasPrefix(s.Maximum.String(), "9223372036854775807") {
+		words := "to "
+		if s.ExclusiveMaximum {
+			words = "less than "
+		}
+		if s.Minimum != nil && len(all) > 0 {
+			all[len(all)-1] += " " + words + s.Maximum.String()
+		} else {
+			all = append(all, words+s.Maximum.String())
+		}
+	}
+	if s.UniqueItems {
+		all = append(all, "no duplicates")
+	}
+	if s.Pattern != "" && s.Format == "" && !strings.Contains(s.Pattern, `\x00`) && len(s.Pattern) < 60 {
+		all = append(all, "matches "+s.Pattern)
+	}
+	if s.Default != nil {
+		all = append(all, fmt.Sprintf("default %v", s.Default))
+	}
+	if s.Example != nil {
+		all = append(all, fmt.Sprintf("for example %v", s.Example))
+	}
+	return all
+}
+
+// grouped writes n with a thin space between thousands.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "\u2009" + digits[i:]
+	}
+	return digits
+}
+
+// exclusions says which fields of s exclude each other: a oneOf of single
+// required fields, or a not over pairs of them.
+func exclusions(s *schema) []string {
+	var notes []string
+	for _, part := range append([]*schema{s}, s.AllOf...) {
+		var names []string
+		for _, branch := range part.OneOf {
+			if len(branch.Required) == 1 {
+				names = append(names, branch.Required[0])
+			}
+		}
+		if len(names) > 1 {
+			notes = append(notes, "Exactly one of "+listed(names)+".")
+		}
+	}
+	if s.Not == nil {
+		return notes
+	}
+	// Pairs that share a field are of one group.
+	var groups [][]string
+	for _, pair := range append([]*schema{s.Not}, s.Not.AnyOf...) {
+		if len(pair.Required) != 2 {
+			continue
+		}
+		at := slices.IndexFunc(groups, func(group []string) bool {
+			return slices.Contains(group, pair.Required[0]) || slices.Contains(group, pair.Required[1])
+		})
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, nil)
+		}
+		for _, name := range pair.Required {
+			if !slices.Contains(groups[at], name) {
+				groups[at] = append(groups[at], name)
+			}
+		}
+	}
+	for _, group := range groups {
+		notes = append(notes, "At most one of "+listed(group)+".")
+	}
+	return notes
+}
+
+func listed(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = "`" + name + "`"
+	}
+	last := len(quoted) - 1
+	return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+}
+
+var (
+	inlineCode = regexp.MustCompile("`([^`]+)`")
+	inlineBold = regexp.MustCompile(`\*\*([^*]+)\*\*`)
+)
+
+// prose returns text as paragraphs, with `code` and **bold**.
+func prose(text string) template.HTML {
+	var b strings.Builder
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		escaped := template.HTMLEscapeString(paragraph)
+		escaped = inlineCode.ReplaceAllString(escaped, "<code>$1</code>")
+		escaped = inlineBold.ReplaceAllString(escaped, "<strong>$1</strong>")
+		b.WriteString("<p>" + escaped + "</p>")
+	}
+	return template.HTML(b.String()) //nolint:gosec // escaped above
+}
+
+var pathVariable = regexp.MustCompile(`\{([^}]+)\}`)
+
+// pathHTML returns a path that may break after each slash, with its variables
+// marked.
+func pathHTML(path string) template.HTML {
+	escaped := template.HTMLEscapeString(path)
+	escaped = strings.ReplaceAll(escaped, "/", "/<wbr>")
+	return template.HTML(pathVariable.ReplaceAllString(escaped, "<var>{$1}</var>")) //nolint:gosec // escaped above
+}
+
+// shellHTML returns a command whose long words may break after a slash.
+func shellHTML(command string) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(command), "/", "/<wbr>")) //nolint:gosec // escaped
+}
+
+// spaced puts a space before each inner capital: IdentityProviders is Identity
+// Providers.
+func spaced(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if i > 0 && r >= 'A' && r <= 'Z' && name[i-1] >= 'a' && name[i-1] <= 'z' {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

@@ -1,0 +1,245 @@
+package seed_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/writ-id/writ/contracts"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/store/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	pgtest.Main(m, func(ctx context.Context, url string) error {
+		_, err := store.Migrate(ctx, url)
+		return err
+	})
+}
+
+func noEnvironment(string) (string, bool) { return "", false }
+
+func TestParseNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, text, want string }{
+		{"not YAML", "a: [", "seed.yaml"},
+		{"an unknown key", "instance: []", "additional properties 'instance' not allowed"},
+		{"a missing name", "instances: [{domains: [a]}]", "instances.0: missing property 'name'"},
+		{"a domain in upper case", "instances: [{name: a, domains: [A]}]", "instances.0.domains.0"},
+		{"a token that is too weak", "system: {users: [{login_name: a, roles: [SYSTEM_OWNER], tokens: [{name: t, token: writ_pat_short}]}]}", "tokens.0.token"},
+		{"a time that is none", "system: {users: [{login_name: a, roles: [SYSTEM_OWNER], tokens: [{name: t, expires: tomorrow}]}]}", "tokens.0.expires"},
+		{"neither human nor machine", "instances: [{name: a, organizations: [{name: o, users: [{login_name: u}]}]}]", "instances.0.organizations.0.users.0"},
+		{"a variable that is not set", "instances:\n  - name: ${NAME}", "seed.yaml:2: the variable NAME is not set"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := seed.Parse("seed.yaml", []byte(test.text), noEnvironment)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want something about %q", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Errorf("the message has more than one line: %q", err)
+			}
+		})
+	}
+}
+
+func TestVariablesStandForValuesOnly(t *testing.T) {
+	t.Parallel()
+	environment := map[string]string{"NAME": "a: [b]", "EMPTY": ""}
+	file, err := seed.Parse("seed.yaml", []byte("instances:\n- name: x-${NAME}-${EMPTY}-${OTHER:-d}-$${NAME}\n"), func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := file.Instances[0].Name, "x-a: [b]--d-${NAME}"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(contracts.DefaultSeed)
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("${A}"))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		_, _ = seed.Parse("fuzz", text, noEnvironment) // must not panic
+	})
+}
+
+type fixture struct {
+	db *store.DB
+	c  seed.Config
+}
+
+func newFixture(t *testing.T) fixture {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return fixture{db, seed.Config{
+		DB: db, Now: func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) },
+		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
+	}}
+}
+
+func (f fixture) events(t *testing.T) (n int) {
+	t.Helper()
+	if err := f.db.Pool.QueryRow(t.Context(), "SELECT count(*) FROM events").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestApplyingAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	file, err := seed.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := seed.Apply(t.Context(), f.c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !first.Changed || len(first.Generated) != 6 {
+		t.Errorf("the first run: got changed %v and %d secrets, want true and 6", first.Changed, len(first.Generated))
+	}
+	before := f.events(t)
+	second, err := seed.Apply(t.Context(), f.c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Changed || len(second.Generated) != 0 || f.events(t) != before {
+		t.Errorf("the second run: got changed %v, %d secrets, %d more events; want none", second.Changed, len(second.Generated), f.events(t)-before)
+	}
+	f.c.Known, f.c.Reissue = first.Secrets, true
+	third, err := seed.Apply(t.Context(), f.c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if third.Changed || !maps.Equal(third.Secrets, first.Secrets) {
+		t.Errorf("a run that knows the secrets: got changed %v, want it to keep them", third.Changed)
+	}
+}
+
+func TestALostSecretIsReplacedOnlyWhenAsked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	file, err := seed.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := seed.Apply(t.Context(), f.c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lost = "instances.default.users.admin.tokens.default"
+	known := maps.Clone(first.Secrets)
+	delete(known, lost)
+	f.c.Known, f.c.Reissue = known, true
+	again, err := seed.Apply(t.Context(), f.c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(again.Generated, []string{lost}) || again.Secrets[lost] == first.Secrets[lost] {
+		t.Errorf("got %v generated, want only the lost one, anew", again.Generated)
+	}
+	var hashes int
+	old := policy.HashToken(first.Secrets[lost])
+	if err := f.db.Pool.QueryRow(t.Context(), "SELECT count(*) FROM personal_access_tokens WHERE token_hash = $1", old[:]).Scan(&hashes); err != nil || hashes != 0 {
+		t.Errorf("the lost token is still good (%d rows, %v)", hashes, err)
+	}
+}
+
+func TestApplyRefusesAndLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, text, want string }{
+		{"a role of another level", "instances: [{name: a, organizations: [{name: o, users: [{login_name: u, machine: {}, instance_roles: [ORG_OWNER]}]}]}]", `"ORG_OWNER" is not a role of this level`},
+		{"a domain of another instance", "instances: [{name: a, domains: [x.example]}, {name: b, domains: [x.example]}]", "belongs to another instance"},
+		{"one login name in two organizations", "instances: [{name: a, organizations: [{name: o, users: [{login_name: U, machine: {}}]}, {name: p, users: [{login_name: u, machine: {}}]}]}]", "exists in another organization"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			file, err := seed.Parse("seed.yaml", []byte(test.text), noEnvironment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := seed.Apply(t.Context(), f.c, file); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want something about %q", err, test.want)
+			}
+			if n := f.events(t); n != 0 {
+				t.Errorf("the refused file left %d events", n)
+			}
+		})
+	}
+}
+
+// TestREL062_NodesThatStartTogetherSeedOnce applies one seed five times at once.
+func TestREL062_NodesThatStartTogetherSeedOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	file, err := seed.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nodes sync.WaitGroup
+	var mu sync.Mutex
+	changed := 0
+	for range 5 {
+		nodes.Go(func() {
+			applied, err := seed.Apply(t.Context(), f.c, file)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if applied.Changed {
+				changed++
+			}
+		})
+	}
+	nodes.Wait()
+	if changed != 1 {
+		t.Errorf("%d nodes changed something, want exactly one", changed)
+	}
+}
+
+// TestSEC053_TheDatabaseHoldsNoSecretInClear looks for the generated secrets in
+// every text of every table the seed writes.
+func TestSEC053_TheDatabaseHoldsNoSecretInClear(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	file, err := seed.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := seed.Apply(t.Context(), f.c, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"events", "users", "personal_access_tokens", "memberships"} {
+		var content string
+		if err := f.db.Pool.QueryRow(t.Context(), "SELECT coalesce(string_agg(t::text, E'\\n'), '') FROM "+table+" t").Scan(&content); err != nil || content == "" {
+			t.Fatalf("%s: %v, %d bytes", table, err, len(content))
+		}
+		for path, value := range applied.Secrets {
+			if strings.Contains(content, value) || strings.Contains(content, strings.TrimPrefix(value, policy.TokenPrefix)) {
+				t.Errorf("%s holds the secret %s", table, path)
+			}
+		}
+	}
+}
