@@ -23,11 +23,12 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"path":  pathHTML,
 	"lower": strings.ToLower,
 	"shell": shellHTML,
+	"humps": humpsHTML,
 }).Parse(pageText))
 
 // originPlaceholder stands in the rendered page where the origin of the
 // request goes.
-const originPlaceholder = "https://origin.invalid"
+const originPlaceholder = "origin.invalid"
 
 // page is what page.html shows.
 type page struct {
@@ -365,7 +366,7 @@ func typeOf(s *schema) string {
 	case s.Type == "boolean" && len(s.Enum) == 1:
 		return fmt.Sprint(s.Enum[0])
 	case s.Type == "string" && len(s.Enum) > 0:
-		return "name"
+		return "enum"
 	case s.Type == "string":
 		switch s.Format {
 		case "date-time":
@@ -524,11 +525,11 @@ func prose(text string) template.HTML {
 
 var pathVariable = regexp.MustCompile(`\{([^}]+)\}`)
 
-// pathHTML returns a path that may break after each slash, with its variables
-// marked.
+// pathHTML returns a path that may break before each inner slash, with its
+// variables marked.
 func pathHTML(path string) template.HTML {
-	escaped := template.HTMLEscapeString(path)
-	escaped = strings.ReplaceAll(escaped, "/", "/<wbr>")
+	escaped := strings.ReplaceAll(template.HTMLEscapeString(path), "/", "<wbr>/")
+	escaped = strings.TrimPrefix(escaped, "<wbr>")
 	return template.HTML(pathVariable.ReplaceAllString(escaped, "<var>{$1}</var>")) //nolint:gosec // escaped above
 }
 
@@ -539,13 +540,9 @@ func shellHTML(command string) template.HTML {
 
 // spaced puts a space before each inner capital: IdentityProviders is Identity
 // Providers.
-func spaced(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if i > 0 && r >= 'A' && r <= 'Z' && name[i-1] >= 'a' && name[i-1] <= 'z' {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+func spaced(name string) string { return wordEnd.ReplaceAllString(name, "$1 $2") }
+
+// humpsHTML returns a name that may break before each inner capital.
+func humpsHTML(name string) template.HTML {
+	return template.HTML(wordEnd.ReplaceAllString(template.HTMLEscapeString(name), "$1<wbr>$2")) //nolint:gosec // escaped
 }

@@ -19,7 +19,7 @@ func TestSEC182_PasswordsAreHashedAndVerified(t *testing.T) {
 			t.Errorf("%d characters: got %v, %v; want %v", len(password), got, err, want)
 		}
 	}
-	if secret.HashPassword("a") == secret.HashPassword("a") {
+	if first, second := secret.HashPassword("a"), secret.HashPassword("a"); first == second {
 		t.Error("two hashes of one password are the same: no salt")
 	}
 }

@@ -21,7 +21,7 @@ func TestDecodeNamesTheField(t *testing.T) {
 		{"a nested null", `{"restWebhook":{"url":null}}`, "NULL_VALUE", "target.restWebhook.url"},
 		{"a list", `[]`, "WRONG_TYPE", "target"},
 		{"a text", `"x"`, "WRONG_TYPE", "target"},
-		{"an unknown member", `{"nmae":"x"}`, "UNKNOWN_FIELD", "target.nmae"},
+		{"an unknown member", `{"titel":"x"}`, "UNKNOWN_FIELD", "target.titel"},
 		{"an unknown nested member", `{"restWebhook":{"uri":"x"}}`, "UNKNOWN_FIELD", "target.restWebhook.uri"},
 		{"a number for a text", `{"name":5}`, "WRONG_TYPE", "target.name"},
 		{"a text for a bool", `{"isAsync":"true"}`, "WRONG_TYPE", "target.isAsync"},

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"strings"
@@ -56,7 +57,7 @@ var (
 // so only pages and transports come here.
 func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	if panicked := recover(); panicked != nil {
-		if panicked == http.ErrAbortHandler {
+		if err, ok := panicked.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(panicked)
 		}
 		s.Logger.ErrorContext(r.Context(), "panic", "path", r.URL.Path, "panic", panicked, "stack", string(debug.Stack()))
