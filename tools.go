@@ -4,7 +4,7 @@
 // sqlc from those of tools/go.mod.
 package writ
 
-//go:generate go build -o bin/ ./contracts/generate/protodeps ./contracts/generate/protoc-gen-writ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3
+//go:generate go build -o bin/ ./contracts/generate/protodeps ./contracts/generate/protoc-gen-writ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway
 //go:generate go build -modfile=tools/go.mod -o bin/ github.com/bufbuild/buf/cmd/buf
 //go:generate bin/protodeps third_party
 //go:generate bin/buf lint
@@ -12,3 +12,4 @@ package writ
 //go:generate bin/buf build contracts/proto --as-file-descriptor-set -o third_party/image.binpb
 //go:generate go build -o bin/ ./contracts/generate/openapi
 //go:generate bin/openapi third_party/image.binpb gen/openapi
+//go:generate bin/sqlc generate

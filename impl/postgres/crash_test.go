@@ -3,9 +3,7 @@ package postgres
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -161,10 +159,12 @@ func TestAnOrdinaryUserCanStartAServer(t *testing.T) {
 	if err := os.Chown(dir, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	// The test binary lies where only root gets to.
+	// The test binary lies where only root gets to. It is not copied by this
+	// process: a child forked meanwhile would hold it open for writing, and a
+	// program that is being written cannot be started.
 	binary := filepath.Join(dir, "helper")
-	if err := copyFile(os.Args[0], binary); err != nil {
-		t.Fatal(err)
+	if output, err := exec.CommandContext(t.Context(), "cp", os.Args[0], binary).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
 	for _, start := range []string{"first", "second"} {
 		cmd := helper(t, binary, "cycle", dir)
@@ -178,20 +178,6 @@ func TestAnOrdinaryUserCanStartAServer(t *testing.T) {
 	if got := query(t, connect(t, startServer(t, config(t, dir))), "SELECT 'taken over'"); got != "taken over" {
 		t.Errorf("got %q", got)
 	}
-}
-
-func copyFile(from, to string) error {
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
 }
 
 // serving returns the processes that work in the folder, this one aside. It

@@ -30,6 +30,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -177,8 +178,12 @@ func (s *Server) launch(install installation) error {
 // awaitReady returns once a connection succeeds. There is no limit of its own:
 // recovery after a crash takes as long as it takes.
 func (s *Server) awaitReady(ctx context.Context) error {
+	config, err := pgconn.ParseConfig(s.URL("postgres"))
+	if err != nil {
+		return err
+	}
 	for {
-		conn, err := pgconn.Connect(ctx, s.URL("postgres"))
+		conn, err := pgconn.ConnectConfig(ctx, config)
 		if err == nil {
 			return conn.Close(ctx)
 		}
@@ -200,8 +205,12 @@ func (s *Server) awaitReady(ctx context.Context) error {
 // the unix socket. The database "postgres" is always there.
 func (s *Server) URL(database string) string {
 	query := url.Values{"host": {s.socket}, "port": {port}, "sslmode": {"disable"}}
-	address := url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + database, RawQuery: query.Encode()}
-	return address.String()
+	return (&url.URL{
+		Scheme:   "postgres",
+		User:     url.User(superuser),
+		Path:     "/" + database,
+		RawQuery: strings.ReplaceAll(query.Encode(), "+", "%20"), // both read a plus as a plus
+	}).String()
 }
 
 // Done is closed once the server process has ended.

@@ -232,7 +232,7 @@ func TestAFolderWithAnAwkwardNameWorks(t *testing.T) {
 	}{
 		{"too long for a socket", strings.Repeat("long/", 30), true},
 		{"a comma", "a,b", true},
-		{"a space and a quote", "it's here", false},
+		{"a space, a quote and a plus", "it's + here", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

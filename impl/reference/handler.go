@@ -157,7 +157,10 @@ func (h *Handler) docs(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", contentSecurityPolicy)
 	header.Set("Referrer-Policy", "no-referrer")
-	serve(w, r, "text/html; charset=utf-8", prepare(bytes.ReplaceAll(page.body, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin)))))
+	serve(w, r, "text/html; charset=utf-8", prepared{
+		body: bytes.ReplaceAll(page.body, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin))),
+		etag: prepare([]byte(page.etag + origin)).etag,
+	})
 }
 
 // plainHost is what may stand in a command that people paste into a shell.

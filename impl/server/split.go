@@ -36,7 +36,7 @@ const peekTimeout = 10 * time.Second
 
 func (s *splitter) accept(grpc, web *branch) {
 	for {
-		conn, err := s.Listener.Accept()
+		conn, err := s.Accept()
 		if err != nil {
 			var temporary interface{ Temporary() bool }
 			if errors.As(err, &temporary) && temporary.Temporary() { // out of file descriptors, for example

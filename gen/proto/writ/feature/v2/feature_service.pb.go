@@ -938,17 +938,17 @@ const file_writ_feature_v2_feature_service_proto_rawDesc = "" +
 	"changeDate\x88\x01\x01\x12I\n" +
 	"\x0eresource_owner\x18\x03 \x01(\v2\x1a.writ.object.v3alpha.OwnerB\x06\xbaH\x03\xc8\x01\x01R\rresourceOwnerB\x0e\n" +
 	"\f_change_date\"\x1a\n" +
-	"\x18GetSystemFeaturesRequest\"\x8d\x01\n" +
-	"\x19GetSystemFeaturesResponse\x129\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsR\adetails\x125\n" +
-	"\bfeatures\x18\x02 \x01(\v2\x19.writ.feature.v2.FeaturesR\bfeatures\"\\\n" +
+	"\x18GetSystemFeaturesRequest\"\x9d\x01\n" +
+	"\x19GetSystemFeaturesResponse\x12A\n" +
+	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12=\n" +
+	"\bfeatures\x18\x02 \x01(\v2\x19.writ.feature.v2.FeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"\\\n" +
 	"\x18SetSystemFeaturesRequest\x12@\n" +
 	"\bfeatures\x18\x01 \x01(\v2\x1c.writ.feature.v2.SetFeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"^\n" +
 	"\x19SetSystemFeaturesResponse\x12A\n" +
 	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\x1c\n" +
-	"\x1aResetSystemFeaturesRequest\"X\n" +
-	"\x1bResetSystemFeaturesResponse\x129\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsR\adetails\"S\n" +
+	"\x1aResetSystemFeaturesRequest\"`\n" +
+	"\x1bResetSystemFeaturesResponse\x12A\n" +
+	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"S\n" +
 	"\x1aGetInstanceFeaturesRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\"\x9f\x01\n" +
 	"\x1bGetInstanceFeaturesResponse\x12A\n" +
