@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,15 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // newID returns a UUIDv7: time-ordered, so that indexes grow at their end.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// tuneGC lets garbage grow to four times what lives before it is collected. A
+// node keeps a few MiB alive, so that Go's default would collect a hundred times
+// a second under load, for a fifth of the CPU. GOGC, if set, decides.
+func tuneGC() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+}
 
 // nodeFlags are the flags that `serve` and `dev` share.
 type nodeFlags struct {
@@ -91,6 +101,7 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 
 // serve runs a node on db until ctx ends.
 func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger, listener net.Listener, ready func() error) error {
+	tuneGC()
 	node, err := server.New(server.Config{
 		DB: db, Now: now, NewID: newID, Logger: logger, SharedHTTP2: f.sharedHTTP2, DrainDelay: f.drainDelay,
 	})

@@ -7,10 +7,12 @@ import (
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/writ-id/writ/gen/db"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
@@ -114,10 +116,11 @@ func (s *Service) GetTarget(ctx context.Context, req *actionv3.GetTargetRequest)
 	if err != nil {
 		return nil, refuseMissing(err, "target", req.GetId())
 	}
-	return &actionv3.GetTargetResponse{Target: &actionv3.GetTarget{
-		Details: resource.Details(t.ID, t.Sequence, t.ChangeDate, call.Context.Owner()),
-		Target:  messageOf(&t),
-	}}, nil
+	row := db.SearchTargetsRow{
+		ID: t.ID, Name: t.Name, TargetType: t.TargetType, Url: t.Url, TimeoutNanos: t.TimeoutNanos,
+		IsAsync: t.IsAsync, InterruptOnError: t.InterruptOnError, Sequence: t.Sequence, ChangeDate: t.ChangeDate,
+	}
+	return &actionv3.GetTargetResponse{Target: new(answer).set(&row, call.Context.Owner())}, nil
 }
 
 // lockTarget reads a target and keeps others from changing it.
@@ -207,21 +210,41 @@ func typeOf(hook *actionv3.RestWebhook, call *actionv3.RestRequestResponse) (kin
 	return "", ""
 }
 
-// messageOf returns the columns as the contract's message.
-func messageOf(t *db.Target) *actionv3.Target {
-	message := &actionv3.Target{Name: t.Name, Timeout: durationpb.New(time.Duration(t.TimeoutNanos))}
+// answer is everything GetTarget is made of, in one allocation: a search makes a
+// thousand of them.
+type answer struct {
+	get        actionv3.GetTarget
+	details    object.Details
+	changeDate timestamppb.Timestamp
+	target     actionv3.Target
+	timeout    durationpb.Duration
+	hook       actionv3.Target_RestWebhook
+	hookURL    actionv3.RestWebhook
+	call       actionv3.Target_RestRequestResponse
+	callURL    actionv3.RestRequestResponse
+	async      actionv3.Target_IsAsync
+	interrupt  actionv3.Target_InterruptOnError
+}
+
+// set makes a the answer for a row, and returns it.
+func (a *answer) set(t *db.SearchTargetsRow, owner *object.Owner) *actionv3.GetTarget {
+	a.changeDate.Seconds, a.changeDate.Nanos = t.ChangeDate.Unix(), int32(t.ChangeDate.Nanosecond())
+	a.details.Id, a.details.Sequence, a.details.ChangeDate, a.details.ResourceOwner = t.ID, uint64(t.Sequence), &a.changeDate, owner
+	a.timeout.Seconds, a.timeout.Nanos = t.TimeoutNanos/1e9, int32(t.TimeoutNanos%1e9)
+	a.target.Name, a.target.Timeout = t.Name, &a.timeout
 	if t.TargetType == webhook {
-		message.TargetType = &actionv3.Target_RestWebhook{RestWebhook: &actionv3.RestWebhook{Url: t.Url}}
+		a.hookURL.Url, a.hook.RestWebhook, a.target.TargetType = t.Url, &a.hookURL, &a.hook
 	} else {
-		message.TargetType = &actionv3.Target_RestRequestResponse{RestRequestResponse: &actionv3.RestRequestResponse{Url: t.Url}}
+		a.callURL.Url, a.call.RestRequestResponse, a.target.TargetType = t.Url, &a.callURL, &a.call
 	}
 	switch {
 	case t.IsAsync != nil:
-		message.ExecutionType = &actionv3.Target_IsAsync{IsAsync: *t.IsAsync}
+		a.async.IsAsync, a.target.ExecutionType = *t.IsAsync, &a.async
 	case t.InterruptOnError != nil:
-		message.ExecutionType = &actionv3.Target_InterruptOnError{InterruptOnError: *t.InterruptOnError}
+		a.interrupt.InterruptOnError, a.target.ExecutionType = *t.InterruptOnError, &a.interrupt
 	}
-	return message
+	a.get.Details, a.get.Target = &a.details, &a.target
+	return &a.get
 }
 
 // SearchTargets finds the targets that meet all filters.
@@ -250,17 +273,10 @@ func (s *Service) SearchTargets(ctx context.Context, req *actionv3.SearchTargets
 	if err != nil {
 		return nil, err
 	}
-	found := make([]*actionv3.GetTarget, len(rows))
+	found, answers := make([]*actionv3.GetTarget, len(rows)), make([]answer, len(rows))
 	owner := call.Context.Owner()
 	for i := range rows {
-		row := &rows[i]
-		found[i] = &actionv3.GetTarget{
-			Details: resource.Details(row.ID, row.Sequence, row.ChangeDate, owner),
-			Target: messageOf(&db.Target{
-				Name: row.Name, TargetType: row.TargetType, Url: row.Url, TimeoutNanos: row.TimeoutNanos,
-				IsAsync: row.IsAsync, InterruptOnError: row.InterruptOnError,
-			}),
-		}
+		found[i] = answers[i].set(&rows[i], owner)
 	}
 	return &actionv3.SearchTargetsResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: found}, nil
 }

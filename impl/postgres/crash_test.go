@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		"cycle":  func(ctx context.Context, s *Server) error { return s.Stop(ctx) },
 	}[os.Getenv(helperTask)]
 	if task == nil && ok {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	ctx := context.Background()
 	s, err := Start(ctx, Config{Dir: os.Getenv(helperDir), Logger: slog.New(slog.DiscardHandler)})
@@ -42,6 +42,24 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println("done as uid", os.Getuid())
+}
+
+// testRoot holds the folders of all tests. It is removed once, after the last:
+// ext4 is slow to give out inodes just after a thousand of them were deleted,
+// which would triple the time of the next test's initdb.
+var testRoot string
+
+func runTests(m *testing.M) int {
+	var err error
+	if testRoot, err = os.MkdirTemp("", "writ-postgres-test-"); err == nil {
+		err = os.Chmod(testRoot, 0o755) // the server's user passes through
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	defer os.RemoveAll(testRoot)
+	return m.Run()
 }
 
 // insertForever prints the number of each row after its commit.

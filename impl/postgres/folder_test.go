@@ -34,7 +34,7 @@ func TestFoldersThatCannotBeUsedAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name    string
-		rootOny bool
+		rootOnly bool
 		prepare func(t *testing.T, dir string) (use string)
 		want    string // %s is dir
 	}{
@@ -63,7 +63,7 @@ func TestFoldersThatCannotBeUsedAreNamed(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if test.rootOny && os.Getuid() != 0 {
+			if test.rootOnly && os.Getuid() != 0 {
 				t.Skip("needs root")
 			}
 			dir := newDir(t)

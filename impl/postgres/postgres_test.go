@@ -17,7 +17,7 @@ import (
 // that only its owner enters. When the test ends no process may be left in it.
 func newDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "writ-postgres-test-")
+	dir, err := os.MkdirTemp(testRoot, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,9 +27,6 @@ func newDir(t *testing.T) string {
 	t.Cleanup(func() {
 		if pids := serving(t, dir); len(pids) > 0 {
 			t.Errorf("processes %v are left over", pids)
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
 		}
 	})
 	return dir

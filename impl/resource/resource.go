@@ -40,7 +40,7 @@ func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *obj
 	}
 	// Read before the page, so that the page has seen at least this event.
 	newest, err := db.New().NewestEvent(ctx, s.Pool, instanceID)
-	if err != nil {
+	if err != nil && !store.NoRow(err) {
 		return nil, nil, err
 	}
 	rows, err := query(ctx, s.Search, page)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"sync"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -32,8 +33,21 @@ func (jsonMarshaler) Marshal(v any) ([]byte, error) {
 	if !ok {
 		return json.Marshal(v)
 	}
-	return wire.AppendMessage(make([]byte, 0, 512), message), nil
+	// Written into a buffer that has grown before, then copied at its size: an
+	// answer of 100 items would otherwise grow, and copy, seven times.
+	buffer := buffers.Get().(*[]byte)
+	*buffer = wire.AppendMessage((*buffer)[:0], message)
+	data := bytes.Clone(*buffer)
+	if cap(*buffer) <= maxBuffer {
+		buffers.Put(buffer)
+	}
+	return data, nil
 }
+
+// maxBuffer keeps one huge answer from being remembered for good.
+const maxBuffer = 1 << 20
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // Unmarshal implements runtime.Marshaler.
 func (jsonMarshaler) Unmarshal(data []byte, v any) error { return decode(data, v, "") }

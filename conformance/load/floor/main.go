@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -25,6 +26,7 @@ func main() {
 	if len(os.Args) != 4 {
 		log.Fatal("usage: floor ADDR DATABASE_URL INSTANCE_ID")
 	}
+	debug.SetGCPercent(400) // as the product does
 	pool, search := open(os.Args[2], ""), open(os.Args[2], "force_custom_plan")
 	f := floor{pool, search, db.New(), os.Args[3]}
 	mux := http.NewServeMux()

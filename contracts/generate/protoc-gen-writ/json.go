@@ -96,7 +96,9 @@ func generateValue(g *protogen.GeneratedFile, field *protogen.Field, value strin
 	case protoreflect.BoolKind:
 		std("AppendBool", value)
 	case protoreflect.EnumKind:
-		call("AppendEnum")
+		names := field.Enum.GoIdent
+		names.GoName += "_name"
+		call("AppendEnum", ", ", names)
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
 		std("AppendInt", "int64(", value, "), 10")
 	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:

@@ -16,7 +16,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
@@ -111,13 +110,13 @@ func AppendFloat(b []byte, v float64, bits int) []byte {
 }
 
 // AppendEnum appends the name of an enum value, or its number if it has none.
-func AppendEnum(b []byte, v protoreflect.Enum) []byte {
-	if value := v.Descriptor().Values().ByNumber(v.Number()); value != nil {
+func AppendEnum[E ~int32](b []byte, v E, names map[int32]string) []byte {
+	if name, ok := names[int32(v)]; ok {
 		b = append(b, '"')
-		b = append(b, value.Name()...)
+		b = append(b, name...)
 		return append(b, '"')
 	}
-	return strconv.AppendInt(b, int64(v.Number()), 10)
+	return strconv.AppendInt(b, int64(v), 10)
 }
 
 // AppendTimestamp appends v in RFC 3339, UTC, with 0, 3, 6 or 9 digits of

@@ -239,7 +239,7 @@ func (m *SearchTargetsRequest) AppendJSON(b []byte) []byte {
 		b = append(b, ',')
 	}
 	b = append(b, "\"sortingColumn\":"...)
-	b = wire.AppendEnum(b, m.GetSortingColumn())
+	b = wire.AppendEnum(b, m.GetSortingColumn(), TargetFieldName_name)
 	b = append(b, ',')
 	b = append(b, "\"filters\":"...)
 	b = append(b, '[')
@@ -268,7 +268,7 @@ func (m *SearchTargetsResponse) AppendJSON(b []byte) []byte {
 		b = append(b, ',')
 	}
 	b = append(b, "\"sortingColumn\":"...)
-	b = wire.AppendEnum(b, m.GetSortingColumn())
+	b = wire.AppendEnum(b, m.GetSortingColumn(), TargetFieldName_name)
 	b = append(b, ',')
 	b = append(b, "\"result\":"...)
 	b = append(b, '[')

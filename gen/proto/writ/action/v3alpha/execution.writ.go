@@ -232,7 +232,7 @@ func (m *ExecutionTypeFilter) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"type\":"...)
-	b = wire.AppendEnum(b, m.GetType())
+	b = wire.AppendEnum(b, m.GetType(), ExecutionType_name)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

@@ -5,6 +5,7 @@ package action
 
 import (
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	strconv "strconv"
 )
 
@@ -167,7 +168,7 @@ func (m *TargetNameFilter) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(b, m.GetName())
 	b = append(b, ',')
 	b = append(b, "\"method\":"...)
-	b = wire.AppendEnum(b, m.GetMethod())
+	b = wire.AppendEnum(b, m.GetMethod(), v3alpha.TextFilterMethod_name)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

@@ -76,7 +76,7 @@ func (m *FeatureFlag) AppendJSON(b []byte) []byte {
 	b = strconv.AppendBool(b, m.GetEnabled())
 	b = append(b, ',')
 	b = append(b, "\"source\":"...)
-	b = wire.AppendEnum(b, m.GetSource())
+	b = wire.AppendEnum(b, m.GetSource(), Source_name)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

@@ -41,7 +41,7 @@ func (m *Owner) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"type\":"...)
-	b = wire.AppendEnum(b, m.GetType())
+	b = wire.AppendEnum(b, m.GetType(), OwnerType_name)
 	b = append(b, ',')
 	b = append(b, "\"id\":"...)
 	b = wire.AppendString(b, m.GetId())

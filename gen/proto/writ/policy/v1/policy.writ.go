@@ -27,7 +27,7 @@ func (m *Operation) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(b, m.GetPermission())
 	b = append(b, ',')
 	b = append(b, "\"feature\":"...)
-	b = wire.AppendEnum(b, m.GetFeature())
+	b = wire.AppendEnum(b, m.GetFeature(), Feature_name)
 	b = append(b, ',')
 	b = append(b, "\"levels\":"...)
 	b = append(b, '[')
@@ -35,7 +35,7 @@ func (m *Operation) AppendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendEnum(b, v)
+		b = wire.AppendEnum(b, v, Level_name)
 	}
 	b = append(b, ']')
 	b = append(b, ',')
@@ -45,7 +45,7 @@ func (m *Operation) AppendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendEnum(b, v)
+		b = wire.AppendEnum(b, v, Refusal_name)
 	}
 	b = append(b, ']')
 	b = append(b, ',')

@@ -1,0 +1,200 @@
+// Package harness gives a black-box suite a running server and the contract
+// that the server publishes.
+//
+// The server is a `writ dev` of this commit, started once for each test binary
+// and ended with it. Three variables change that:
+//
+//	WRIT_TEST_BINARY      the program to start, instead of building one
+//	WRIT_TEST_READY_FILE  the ready file of a running server to test, instead of
+//	                      starting one; its targets, executions and features are
+//	                      changed and deleted
+//	WRIT_TEST_LOG         where to write what the servers log, instead of nowhere
+//
+// The package knows the program, its ready file and its URLs, nothing inside.
+package harness
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is how to reach a server: the content of its ready file.
+type Server struct {
+	Issuer        string `json:"issuer"`
+	Addr          string `json:"addr"`
+	InstanceID    string `json:"instance_id"`
+	OrgID         string `json:"org_id"`
+	AdminToken    string `json:"admin_token"`     // IAM_OWNER
+	ViewerToken   string `json:"viewer_token"`    // IAM_OWNER_VIEWER
+	OrgOwnerToken string `json:"org_owner_token"` // ORG_OWNER
+	NobodyToken   string `json:"nobody_token"`    // no role
+	SystemToken   string `json:"system_token"`    // SYSTEM_OWNER
+
+	dataDir string // of a server that this package started
+}
+
+// Limits on what a server may take.
+const (
+	startLimit = 60 * time.Second // the first start makes a database
+	stopLimit  = 30 * time.Second
+)
+
+// Main runs the tests of a package and ends the servers they started. It is the
+// body of TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := stopAll(); err != nil {
+		fmt.Fprintln(os.Stderr, "harness:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// Shared returns the one server of the test binary.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	server, err := shared()
+	if err != nil {
+		t.Fatalf("start a server: %v", err)
+	}
+	return server
+}
+
+var shared = sync.OnceValues(func() (*Server, error) {
+	if path := os.Getenv("WRIT_TEST_READY_FILE"); path != "" {
+		return readReadyFile(path)
+	}
+	return start()
+})
+
+func readReadyFile(path string) (*Server, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	server := &Server{}
+	return server, json.Unmarshal(text, server)
+}
+
+// start starts `writ dev` on a folder of its own.
+func start() (*Server, error) {
+	program, err := binary()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := scratch()
+	if err != nil {
+		return nil, err
+	}
+	readyFile, dataDir := filepath.Join(dir, "ready.json"), filepath.Join(dir, "data")
+	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
+		return nil, err
+	}
+	node, err := run(program, "dev", "--addr", "127.0.0.1:0", "--data-dir", dataDir, "--ready-file", readyFile, "--log-format", "json")
+	if err != nil {
+		return nil, err
+	}
+	var server *Server
+	err = node.await(func() (err error) { server, err = readReadyFile(readyFile); return err })
+	if err != nil {
+		return nil, err
+	}
+	server.dataDir = dataDir
+	return server, nil
+}
+
+// Node starts a second node on the database of s, or skips the test when the
+// database is out of reach.
+func (s *Server) Node(t testing.TB) *Server {
+	t.Helper()
+	if s.dataDir == "" {
+		t.Skip("the database of a server that the harness did not start is out of reach")
+	}
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The socket may be a link, because the paths of sockets are short.
+	socket, err := filepath.EvalSymlinks(filepath.Join(s.dataDir, "sock"))
+	if err != nil {
+		t.Fatalf("find the socket of the database: %v", err)
+	}
+	database := url.URL{Scheme: "postgres", User: url.User("writ"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
+	node, err := run(program, "serve", "--addr", "127.0.0.1:0", "--database-url", database.String(), "--drain-delay", "0s", "--log-format", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	second := *s
+	err = node.await(func() error {
+		second.Addr, err = node.logged("ready", "addr")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Issuer = "http://" + second.Addr
+	return &second
+}
+
+// binary returns the program to test.
+var binary = sync.OnceValues(func() (string, error) {
+	if path := os.Getenv("WRIT_TEST_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	dir, err := scratch()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "writ")
+	build := exec.Command("go", "build", "-o", path, "github.com/writ-id/writ/cmd/writ")
+	var output bytes.Buffer
+	build.Stdout, build.Stderr = &output, &output
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, output.Bytes())
+	}
+	return path, nil
+})
+
+// What this process made and has to take away.
+var made struct {
+	sync.Mutex
+	folders []string
+	nodes   []*node
+}
+
+// scratch returns a new temporary folder.
+func scratch() (string, error) {
+	dir, err := os.MkdirTemp("", "writ-conformance-")
+	made.Lock()
+	defer made.Unlock()
+	made.folders = append(made.folders, dir)
+	return dir, err
+}
+
+func stopAll() error {
+	made.Lock()
+	nodes, folders := made.nodes, made.folders
+	made.Unlock()
+	var err error
+	for _, n := range nodes {
+		err = errors.Join(err, n.stop())
+	}
+	for _, folder := range folders {
+		err = errors.Join(err, os.RemoveAll(folder))
+	}
+	return err
+}
