@@ -58,8 +58,12 @@ func runTests(m *testing.M) int {
 		fmt.Println(err)
 		return 1
 	}
-	defer os.RemoveAll(testRoot)
-	return m.Run()
+	code := m.Run()
+	if err := os.RemoveAll(testRoot); err != nil {
+		fmt.Println(err)
+		return max(code, 1)
+	}
+	return code
 }
 
 // insertForever prints the number of each row after its commit.

@@ -70,13 +70,14 @@ func download(ctx context.Context, c Config, repository, cache string, major int
 //
 // The library can only do so on the way to starting a server. It starts none
 // here: the folder it is told to keep data in lies below a file, and with that
-// it fails right after unpacking.
-func fetch(repository string, version embeddedpostgres.PostgresVersion, cache, target string) error {
+// it fails right after unpacking. An empty embedded_postgres_log… stays behind
+// in the temporary folder.
+func fetch(repository string, version embeddedpostgres.PostgresVersion, cache, target string) (err error) {
 	scratch, err := os.MkdirTemp(cache, "download-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	file := filepath.Join(scratch, "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return err

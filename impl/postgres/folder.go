@@ -179,6 +179,7 @@ func (f *folder) awaitOrphan(ctx context.Context) error {
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	pid = max(pid, -pid) // negative is a single process, which initdb began
 	if err != nil || pid <= 1 {
 		return nil // PostgreSQL knows what to say about it
 	}

@@ -33,10 +33,10 @@ func TestHalfMadeDataIsMadeAnew(t *testing.T) {
 func TestFoldersThatCannotBeUsedAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		name    string
+		name     string
 		rootOnly bool
-		prepare func(t *testing.T, dir string) (use string)
-		want    string // %s is dir
+		prepare  func(t *testing.T, dir string) (use string)
+		want     string // %s is dir
 	}{
 		{"somebody's files in data are not touched", false, func(t *testing.T, dir string) string {
 			writeFile(t, filepath.Join(dir, "data", "diary.txt"), "dear diary")
@@ -136,6 +136,44 @@ func TestAFailedFirstStartIsRepeatedInFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	startServer(t, config(t, dir))
+}
+
+func TestTheSocketIsInTheFolderUnlessItsPathCannotBe(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, sub string
+		want      bool
+	}{
+		{"a short path", "db", true},
+		{"a path that is too long", strings.Repeat("d", maxSocketPath), false},
+		{"a path with a comma, which ends a path for pgx", "a,b", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f, err := openFolder(filepath.Join(newDir(t), test.sub))
+			if err != nil {
+				t.Fatal(err)
+			}
+			first, err := f.makeSocketFolder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.HasPrefix(first, f.path); got != test.want || tooLong(first) {
+				t.Errorf("got %s", first)
+			}
+			// As after a kill: nobody removed the first.
+			second, err := f.makeSocketFolder()
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.close()
+			for _, path := range []string{first, second, f.sock()} {
+				if _, err := os.Lstat(path); err == nil {
+					t.Errorf("%s is left over", path)
+				}
+			}
+		})
+	}
 }
 
 func writeFile(t *testing.T, path, content string) {

@@ -75,7 +75,8 @@ type Server struct {
 	stopErr  error
 	stopping atomic.Bool
 	done     chan struct{}
-	err      error // written before done is closed
+	exit     error // of Wait; this and err are written before done is closed
+	err      error
 }
 
 // Start returns a server that accepts connections, after making the database
@@ -166,7 +167,7 @@ func (s *Server) launch(install installation) error {
 		return err
 	}
 	go func() {
-		<-ended // ProcessState says the same
+		s.exit = <-ended
 		if !s.stopping.Load() {
 			s.err = fmt.Errorf("PostgreSQL ended by itself (%s): %s", s.cmd.ProcessState, f.logTail())
 		}
@@ -264,8 +265,11 @@ func (s *Server) end(ctx context.Context) error {
 		}
 		select {
 		case <-s.done:
-			if step.signal == syscall.SIGINT {
+			if step.signal == syscall.SIGINT && s.exit == nil {
 				return nil
+			}
+			if step.signal == syscall.SIGINT {
+				return fmt.Errorf("PostgreSQL in %s failed to shut down (%w): %s", s.folder.path, s.exit, s.folder.logTail())
 			}
 			return fmt.Errorf("PostgreSQL in %s did not shut down in time and was ended by %s; its next start recovers",
 				s.folder.path, step.signal)

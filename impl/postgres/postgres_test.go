@@ -179,9 +179,11 @@ func TestAStopWithoutTimeLosesNoCommit(t *testing.T) {
 	}
 }
 
-func TestAServerThatEndsByItselfSaysSo(t *testing.T) {
+func TestAServerThatEndsByItselfSaysSoAndRecovers(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, config(t, newDir(t)))
+	c := config(t, newDir(t))
+	s := startServer(t, c)
+	execute(t, connect(t, s), "CREATE TABLE kept AS SELECT 'yes' AS answer")
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -192,6 +194,10 @@ func TestAServerThatEndsByItselfSaysSo(t *testing.T) {
 	}
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "killed") || !strings.Contains(err.Error(), "ready to accept connections") {
 		t.Errorf("got %v, want the state of the process and the end of its log", err)
+	}
+	stopServer(t, s)
+	if got := query(t, connect(t, startServer(t, c)), "SELECT answer FROM kept"); got != "yes" {
+		t.Errorf("got %q, want yes", got)
 	}
 }
 
@@ -223,13 +229,9 @@ func TestASecondStartOnAFolderIsRefusedAtOnce(t *testing.T) {
 
 func TestAFolderWithAnAwkwardNameWorks(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name, sub string
-		temporary bool
-	}{
-		{"too long for a socket", strings.Repeat("long/", 30), true},
-		{"a comma", "a,b", true},
-		{"a space, a quote and a plus", "it's + here", false},
+	for _, test := range []struct{ name, sub string }{
+		{"too long for a socket", strings.Repeat("long/", 30)},
+		{"a space, a quote and a plus", "it's + here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -237,9 +239,6 @@ func TestAFolderWithAnAwkwardNameWorks(t *testing.T) {
 			s := startServer(t, config(t, dir))
 			if got := query(t, connect(t, s), "SHOW data_directory"); got != filepath.Join(dir, "data") {
 				t.Errorf("got %q", got)
-			}
-			if got := !strings.HasPrefix(s.socket, dir); got != test.temporary {
-				t.Errorf("the socket is in %s", s.socket)
 			}
 			stopServer(t, s)
 			if _, err := os.Stat(s.socket); err == nil {
