@@ -77,5 +77,10 @@ breaking: $(BIN)/buf $(BIN)/oasdiff
 	$(BIN)/buf breaking --against "$$old"; \
 	$(BIN)/oasdiff breaking --fail-on ERR "$$old/gen/openapi/openapi.json" gen/openapi/openapi.json
 
+# Wants a quiet machine; ROWS=100000 is the quick version.
+ROWS ?= 100000,1000000
+bench: build
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_TEST_BENCH_ROWS=$(ROWS) $(GO) test -v -count=1 -timeout 60m -run TestBenchmark ./conformance/load
+
 clean:
 	@rm -rf $(BIN) third_party $(VENV) .cache

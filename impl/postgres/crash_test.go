@@ -44,14 +44,20 @@ func TestMain(m *testing.M) {
 	fmt.Println("done as uid", os.Getuid())
 }
 
-// testRoot holds the folders of all tests. It is removed once, after the last:
-// ext4 is slow to give out inodes just after a thousand of them were deleted,
-// which would triple the time of the next test's initdb.
+// testRoot holds the folders of all tests. It is removed once, after the last,
+// and is in memory if there is plenty and TMPDIR does not say otherwise: ext4
+// is slow to give out inodes for a while after thousands of them were deleted,
+// which triples the time of every initdb.
 var testRoot string
 
 func runTests(m *testing.M) int {
+	parent := os.TempDir()
+	var room syscall.Statfs_t
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs("/dev/shm", &room) == nil && room.Bavail*uint64(room.Bsize) > 4<<30 {
+		parent = "/dev/shm"
+	}
 	var err error
-	if testRoot, err = os.MkdirTemp("", "writ-postgres-test-"); err == nil {
+	if testRoot, err = os.MkdirTemp(parent, "writ-postgres-test-"); err == nil {
 		err = os.Chmod(testRoot, 0o755) // the server's user passes through
 	}
 	if err != nil {
@@ -84,11 +90,21 @@ func insertForever(ctx context.Context, s *Server) error {
 }
 
 func helper(t *testing.T, binary, task, dir string) *exec.Cmd {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary)
 	cmd.Env = append(os.Environ(), helperTask+"="+task, helperDir+"="+dir)
 	cmd.Dir = filepath.Dir(dir)
 	cmd.Stderr = t.Output()
 	return cmd
+}
+
+func ownBinary(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestKillingWritLosesNoAcknowledgedRowAndLeavesNoProcess(t *testing.T) {
@@ -106,7 +122,7 @@ func TestKillingWritLosesNoAcknowledgedRowAndLeavesNoProcess(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dir := newDir(t)
-			cmd := helper(t, os.Args[0], "insert", dir)
+			cmd := helper(t, ownBinary(t), "insert", dir)
 			output, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -147,7 +163,7 @@ func TestKillingWritLosesNoAcknowledgedRowAndLeavesNoProcess(t *testing.T) {
 func TestNoServerOutlivesAKilledWrit(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
-	cmd := helper(t, os.Args[0], "insert", dir)
+	cmd := helper(t, ownBinary(t), "insert", dir)
 	output, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +201,7 @@ func TestAnOrdinaryUserCanStartAServer(t *testing.T) {
 	// process: a child forked meanwhile would hold it open for writing, and a
 	// program that is being written cannot be started.
 	binary := filepath.Join(dir, "helper")
-	if output, err := exec.CommandContext(t.Context(), "cp", os.Args[0], binary).CombinedOutput(); err != nil {
+	if output, err := exec.CommandContext(t.Context(), "cp", ownBinary(t), binary).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	for _, start := range []string{"first", "second"} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
@@ -387,15 +388,19 @@ func TestREL024_PatchesOfDifferentFieldsBothSurvive(t *testing.T) {
 func TestREL006_AnOutageIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
-	var database string
-	if err := c.db.Pool.QueryRow(t.Context(), "SELECT current_database()").Scan(&database); err != nil {
+	config := c.db.Pool.Config().ConnConfig.Copy()
+	database := config.Database
+	config.Database = "postgres"
+	admin, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer admin.Close(t.Context())
 	for _, sql := range []string{
 		fmt.Sprintf("ALTER DATABASE %q ALLOW_CONNECTIONS false", database),
-		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+		fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", database),
 	} {
-		if _, err := c.db.Pool.Exec(t.Context(), sql); err != nil {
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -409,7 +414,7 @@ func TestREL006_AnOutageIsNoAnswer(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", path, got.status, want)
 		}
 	}
-	if _, err := c.db.Pool.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %q ALLOW_CONNECTIONS true", database)); err != nil {
+	if _, err := admin.Exec(t.Context(), fmt.Sprintf("ALTER DATABASE %q ALLOW_CONNECTIONS true", database)); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(5 * time.Second); c.call(0, "a.example", c.token("a", "owner"), http.MethodPost, targets+"/_search", "[]").status != 200; time.Sleep(20 * time.Millisecond) {

@@ -16,6 +16,9 @@ import (
 // one that a client can do something about. An outage is Unavailable, never a
 // "no": what cannot be read is not granted and not denied (REL-006).
 func Fault(err error) *fault.Error {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
+		return outage(err) // whatever the server said, there is no connection
+	}
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case refused.Code == "22021" || refused.Code == "22P05":
@@ -26,9 +29,8 @@ func Fault(err error) *fault.Error {
 		return nil
 	}
 	var netErr net.Error
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	switch {
-	case connecting, errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
 		return outage(err)
 	case errors.Is(err, context.Canceled):
 		return fault.New(fault.Canceled, "CANCELED", "the call was canceled").Because(err)

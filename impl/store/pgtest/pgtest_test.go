@@ -147,7 +147,12 @@ func TestTheHashFollowsNamesAndContents(t *testing.T) {
 
 // again prepares a run of one test in another process.
 func again(t *testing.T, test string, env ...string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^"+test+"$", "-test.v")
 	cmd.Env = append(os.Environ(), env...)
 	return cmd
 }
