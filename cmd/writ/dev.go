@@ -82,7 +82,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	defer cancel(nil)
 	go func() {
 		<-database.Done()
-		cancel(errors.New("the private PostgreSQL ended"))
+		cancel(fmt.Errorf("the private PostgreSQL ended: %w", database.Err()))
 	}()
 	url := database.URL("postgres")
 	if _, err := store.Migrate(ctx, url); err != nil {

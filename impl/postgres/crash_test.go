@@ -230,7 +230,8 @@ func serving(t *testing.T, dir string) []string {
 	for _, link := range links {
 		cwd, err := os.Readlink(link) // fails for zombies and for what has just gone
 		if err == nil && strings.HasPrefix(cwd+"/", dir+"/") {
-			found = append(found, strings.Split(link, "/")[2])
+			program, _ := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
+			found = append(found, strings.ReplaceAll(link+" "+string(program), "\x00", " "))
 		}
 	}
 	return found

@@ -26,9 +26,10 @@ const (
 
 // folder is Config.Dir while this process has it locked.
 type folder struct {
-	path  string // absolute
-	owner *syscall.Credential
-	lock  *os.File
+	path   string // absolute
+	owner  *syscall.Credential
+	lock   *os.File
+	socket string // the folder of the socket, once it is made
 }
 
 func (f *folder) data() string       { return filepath.Join(f.path, "data") }
@@ -75,7 +76,9 @@ func openFolder(path string) (*folder, error) {
 // close removes the socket and lets the next one in. The lock file stays: two
 // processes could each hold a lock, on two files, if it were removed.
 func (f *folder) close() {
-	f.removeSocketFolder()
+	if f.socket != "" {
+		f.removeSocketFolder()
+	}
 	// Unlocked by name: a child just being forked has a copy of the descriptor.
 	_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN)
 	_ = f.lock.Close()
@@ -178,22 +181,30 @@ func (f *folder) awaitOrphan(ctx context.Context) error {
 		return err
 	}
 	line, _, _ := strings.Cut(string(content), "\n")
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	pid = max(pid, -pid) // negative is a single process, which initdb began
-	if err != nil || pid <= 1 {
+	pid, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 if it is no number
+	pid = max(pid, -pid)                            // negative is a single process, which initdb began
+	if pid <= 1 {
 		return nil // PostgreSQL knows what to say about it
 	}
-	if !serves(pid, f.data()) {
-		// Of a number that is in use again, or of a zombie, PostgreSQL believes
-		// that it is the old server, and would not start.
-		if syscall.Kill(pid, 0) == nil {
-			return os.Remove(pidFile)
+	if serves(pid, f.data()) {
+		endOrphan(pid)
+		if err := f.awaitNobody(ctx, pid); err != nil {
+			return err
 		}
-		return nil
 	}
-	endOrphan(pid)
+	// A number that is in use again, or that of a zombie, PostgreSQL takes for
+	// the old server, and does not start.
+	if syscall.Kill(pid, 0) == nil {
+		if err := os.Remove(pidFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *folder) awaitNobody(ctx context.Context, pid int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, orphanGrace,
-		fmt.Errorf("%w %s: its PostgreSQL, process %d, still runs", ErrInUse, f.path, pid))
+		fmt.Errorf("%w %s: its PostgreSQL, process %d, does not end", ErrInUse, f.path, pid))
 	defer cancel()
 	for serves(pid, f.data()) {
 		select {
@@ -205,32 +216,31 @@ func (f *folder) awaitOrphan(ctx context.Context) error {
 	return nil
 }
 
-// makeSocketFolder returns a fresh folder for the socket, which only the
-// server's user (and root) may enter.
-func (f *folder) makeSocketFolder() (string, error) {
+// makeSocketFolder makes a fresh folder for the socket, which only the server's
+// user (and root) may enter.
+func (f *folder) makeSocketFolder() error {
 	f.removeSocketFolder()
-	path := f.sock()
+	f.socket = f.sock()
 	// pgx and PostgreSQL both read a comma as the end of a folder's name.
-	if tooLong(path) || strings.ContainsAny(path, `,"`) {
+	if tooLong(f.socket) || strings.ContainsAny(f.socket, `,"`) {
 		temporary, err := os.MkdirTemp("", socketPrefix)
 		if err == nil && tooLong(temporary) { // macOS and its /var/folders/…
 			_ = os.Remove(temporary)
 			temporary, err = os.MkdirTemp("/tmp", socketPrefix)
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
 		// The link is how the next start finds what a killed writ left behind.
-		if err := os.Symlink(temporary, path); err != nil {
+		if err := os.Symlink(temporary, f.sock()); err != nil {
 			_ = os.Remove(temporary)
-			return "", err
+			return err
 		}
-		return temporary, f.chown(temporary)
+		f.socket = temporary
+	} else if err := os.Mkdir(f.socket, 0o700); err != nil {
+		return err
 	}
-	if err := os.Mkdir(path, 0o700); err != nil {
-		return "", err
-	}
-	return path, f.chown(path)
+	return f.chown(f.socket)
 }
 
 func tooLong(socketFolder string) bool {

@@ -68,7 +68,6 @@ func (c Config) progress(format string, args ...any) {
 type Server struct {
 	logger *slog.Logger
 	folder *folder
-	socket string // the folder of the socket
 	cmd    *exec.Cmd
 
 	stop     sync.Once
@@ -119,7 +118,7 @@ func (s *Server) start(ctx context.Context, c Config) error {
 			return err
 		}
 	}
-	if s.socket, err = f.makeSocketFolder(); err != nil {
+	if err := f.makeSocketFolder(); err != nil {
 		return err
 	}
 	if err := s.launch(install); err != nil {
@@ -153,7 +152,7 @@ func (s *Server) launch(install installation) error {
 
 	s.cmd = command(context.Background(), f, syscall.SIGINT, install.program("postgres"),
 		"-D", f.data(),
-		"-k", s.socket,
+		"-k", s.folder.socket,
 		"-c", "port="+port,
 		"-c", "listen_addresses=",
 		"-c", "unix_socket_permissions=0700",
@@ -205,7 +204,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 // URL returns the address of a database for pgx and libpq, as superuser, over
 // the unix socket. The database "postgres" is always there.
 func (s *Server) URL(database string) string {
-	query := url.Values{"host": {s.socket}, "port": {port}, "sslmode": {"disable"}}
+	query := url.Values{"host": {s.folder.socket}, "port": {port}, "sslmode": {"disable"}}
 	return (&url.URL{
 		Scheme:   "postgres",
 		User:     url.User(superuser),

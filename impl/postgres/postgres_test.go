@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -227,6 +228,23 @@ func TestASecondStartOnAFolderIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
+func TestALiveServerKeepsOthersOutThoughItsLockIsLost(t *testing.T) {
+	t.Parallel()
+	dir := newDir(t)
+	first := startServer(t, config(t, dir))
+	if err := syscall.Flock(int(first.folder.lock.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if s, err := Start(ctx, config(t, dir)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v and %v, want it to wait for the server to end", s, err)
+	}
+	if got := query(t, connect(t, first), "SELECT 'still here'"); got != "still here" {
+		t.Errorf("the first server is disturbed: %q", got)
+	}
+}
+
 func TestAFolderWithAnAwkwardNameWorks(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, sub string }{
@@ -241,8 +259,8 @@ func TestAFolderWithAnAwkwardNameWorks(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 			stopServer(t, s)
-			if _, err := os.Stat(s.socket); err == nil {
-				t.Errorf("%s is left over", s.socket)
+			if _, err := os.Stat(s.folder.socket); err == nil {
+				t.Errorf("%s is left over", s.folder.socket)
 			}
 		})
 	}

@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"os"
-	"strconv"
+	"path/filepath"
 	"syscall"
 )
 
@@ -12,13 +12,24 @@ func endWithParent(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdea
 // endOrphan has nothing to do: the kernel has sent the signal.
 func endOrphan(int) {}
 
-// serves reports whether the process is a PostgreSQL on that data. Its working
-// directory tells, which a zombie no longer has.
-func serves(pid int, data string) bool {
-	cwd, err := os.Stat("/proc/" + strconv.Itoa(pid) + "/cwd")
+// serves reports whether a PostgreSQL still works on that data: the process, or
+// any other, for the children of a server that was killed end a little later
+// and keep a new one from starting. The working directory tells; a zombie has
+// none any more.
+func serves(_ int, data string) bool {
+	info, err := os.Stat(data)
 	if err != nil {
 		return false
 	}
-	info, err := os.Stat(data)
-	return err == nil && os.SameFile(cwd, info)
+	names, _ := filepath.Glob("/proc/[0-9]*/comm") // fails only on a malformed pattern
+	for _, name := range names {
+		if comm, err := os.ReadFile(name); err != nil || string(comm) != "postgres\n" {
+			continue
+		}
+		cwd, err := os.Stat(filepath.Join(filepath.Dir(name), "cwd"))
+		if err == nil && os.SameFile(cwd, info) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -112,7 +111,7 @@ func (g *generator) exampleValue(f protoreflect.FieldDescriptor, rules *validate
 		if g.scalar(f, inBody).Type == "string" {
 			return number.String()
 		}
-		return json.Number(number)
+		return number
 	}
 }
 

@@ -1,0 +1,259 @@
+package contract
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"connectrpc.com/connect"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/gen/restclient"
+
+	"github.com/writ-id/writ/conformance/harness"
+)
+
+// transport is one way to reach the server. The type of a request says which
+// operation is called; the token may be empty.
+type transport interface {
+	name() string
+	call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome
+}
+
+// The transports of a server, with a generated client each: REST first.
+var transportsOf = struct {
+	sync.Mutex
+	known map[string][]transport
+}{known: map[string][]transport{}}
+
+// newTransports returns them; all tests share their connections.
+func newTransports(t *testing.T, server *harness.Server) []transport {
+	t.Helper()
+	transportsOf.Lock()
+	defer transportsOf.Unlock()
+	if known := transportsOf.known[server.Issuer]; known != nil {
+		return known
+	}
+	conn, err := grpc.NewClient(server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConnsPerHost = 64
+	checked := &http.Client{Transport: server.Document(t).Transport(base), CheckRedirect: noRedirect}
+	client, err := restclient.NewClient(server.Issuer, restclient.WithHTTPClient(checked))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := []transport{
+		rest{client},
+		rpc{conn},
+		web{"gRPC-web", &http.Client{Transport: base}, server.Issuer},
+		web{"gRPC-web text", &http.Client{Transport: textForm{base}}, server.Issuer},
+		plain{checked, server.Issuer},
+	}
+	transportsOf.known[server.Issuer] = known
+	return known
+}
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// lost is the outcome of a call that broke below the contract.
+func lost(t testing.TB, transport transport, err error) outcome {
+	t.Helper()
+	t.Errorf("%s: %v", transport.name(), err)
+	return outcome{refusal: &spb.Status{Code: int32(codes.Unknown), Message: err.Error()}}
+}
+
+// rest calls through the client that is generated from the published document.
+type rest struct{ client *restclient.Client }
+
+func (rest) name() string { return "REST" }
+
+func (r rest) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
+	t.Helper()
+	op := operationOf(req)
+	client := *r.client
+	if token != "" {
+		client.RequestEditors = []restclient.RequestEditorFn{func(_ context.Context, r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+token)
+			return nil
+		}}
+	}
+	response, err := op.rest(ctx, &client, req)
+	if err != nil {
+		return lost(t, r, err)
+	}
+	defer response.Body.Close()
+	parsed, err := op.parse(response)
+	if err != nil {
+		return lost(t, r, err)
+	}
+	// The generated type of this status, written again: what it cannot hold is lost.
+	field := reflect.ValueOf(parsed).Elem().FieldByName(fmt.Sprintf("JSON%d", response.StatusCode))
+	if !field.IsValid() || field.IsNil() {
+		return lost(t, r, fmt.Errorf("the generated client knows no answer of status %d to %s", response.StatusCode, op.method.Name()))
+	}
+	text, err := json.Marshal(field.Interface())
+	if err != nil {
+		return lost(t, r, err)
+	}
+	return ofJSON(t, r, op, response.StatusCode, response.Header, text)
+}
+
+// ofJSON reads the outcome of an HTTP answer.
+func ofJSON(t testing.TB, from transport, op *operation, status int, header http.Header, body []byte) outcome {
+	t.Helper()
+	out := outcome{http: status, header: header}
+	var into proto.Message
+	if status < 300 {
+		out.message = op.answer()
+		into = out.message
+	} else {
+		out.refusal = &spb.Status{}
+		into = out.refusal
+	}
+	if err := protojson.Unmarshal(body, into); err != nil {
+		return lost(t, from, fmt.Errorf("HTTP %d: %w: %s", status, err, body))
+	}
+	out.check(t)
+	return out
+}
+
+// plain calls REST by the HTTP rule of the contract, without a client that
+// would keep it from sending what is wrong.
+type plain struct {
+	client *http.Client
+	issuer string
+}
+
+func (plain) name() string { return "plain REST" }
+
+func (p plain) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
+	t.Helper()
+	op := operationOf(req)
+	request, err := op.request(ctx, p.issuer, req)
+	if err != nil {
+		return lost(t, p, err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return p.send(t, op, request)
+}
+
+// send sends a request that is made already.
+func (p plain) send(t testing.TB, op *operation, request *http.Request) outcome {
+	t.Helper()
+	response, err := p.client.Do(request)
+	if err != nil {
+		return lost(t, p, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return lost(t, p, err)
+	}
+	return ofJSON(t, p, op, response.StatusCode, response.Header, body)
+}
+
+// rpc calls native gRPC through the generated stubs.
+type rpc struct{ conn *grpc.ClientConn }
+
+func (rpc) name() string { return "gRPC" }
+
+func (r rpc) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
+	t.Helper()
+	if token != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+	}
+	message, err := operationOf(req).grpc(ctx, r.conn, req)
+	out := outcome{message: message}
+	if err != nil {
+		out = outcome{refusal: status.Convert(err).Proto()}
+	}
+	out.check(t)
+	return out
+}
+
+// web calls gRPC-web, as browsers do, over HTTP/1.1.
+type web struct {
+	form   string
+	client *http.Client
+	issuer string
+}
+
+func (w web) name() string { return w.form }
+
+func (w web) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
+	t.Helper()
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	message, answered, err := operationOf(req).web(ctx, w.client, w.issuer, header, req)
+	if err == nil {
+		return outcome{message: message, header: answered}
+	}
+	refusal, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		return lost(t, w, err)
+	}
+	out := outcome{refusal: statusOf(refusal), header: refusal.Meta()}
+	out.check(t)
+	return out
+}
+
+// textForm turns gRPC-web into its text form and back: everything in base64.
+type textForm struct{ base http.RoundTripper }
+
+const (
+	binaryType = "application/grpc-web"
+	textType   = "application/grpc-web-text"
+)
+
+// RoundTrip implements http.RoundTripper.
+func (f textForm) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err := errors.Join(err, r.Body.Close()); err != nil {
+		return nil, err
+	}
+	// Clients may encode frame by frame, each with its padding; so does this one.
+	head := min(5, len(body))
+	encoded := base64.StdEncoding.EncodeToString(body[:head]) + base64.StdEncoding.EncodeToString(body[head:])
+	text := r.Clone(r.Context())
+	text.Body, text.ContentLength = io.NopCloser(strings.NewReader(encoded)), int64(len(encoded))
+	text.Header.Set("Content-Type", strings.Replace(r.Header.Get("Content-Type"), binaryType, textType, 1))
+	text.Header.Set("Accept", textType)
+	response, err := f.base.RoundTrip(text)
+	if err != nil {
+		return nil, err
+	}
+	contentType := response.Header.Get("Content-Type")
+	if !strings.HasPrefix(contentType, textType) {
+		return response, nil // a refusal below gRPC-web
+	}
+	answer, err := io.ReadAll(base64.NewDecoder(base64.StdEncoding, response.Body))
+	if err := errors.Join(err, response.Body.Close()); err != nil {
+		return nil, fmt.Errorf("the answer is not base64: %w", err)
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(answer)), int64(len(answer))
+	response.Header.Set("Content-Type", strings.Replace(contentType, textType, binaryType, 1))
+	return response, nil
+}
