@@ -82,5 +82,8 @@ ROWS ?= 100000,1000000
 bench: build
 	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_TEST_BENCH_ROWS=$(ROWS) $(GO) test -v -count=1 -timeout 60m -run TestBenchmark ./conformance/load
 
+fuzz: build
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ conformance/fuzz/run.sh
+
 clean:
 	@rm -rf $(BIN) third_party $(VENV) .cache

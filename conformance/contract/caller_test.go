@@ -1,11 +1,7 @@
 package contract
 
 import (
-	"bufio"
-	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -261,45 +257,4 @@ func TestSEC231_HeadersDoNotChangeTheOperation(t *testing.T) {
 		}
 	}
 	s.get(id) // it is still there
-}
-
-// TestSEC299_OneRequestIsOneRequest sends what proxies and servers read in
-// different ways, on a connection of its own each.
-func TestSEC299_OneRequestIsOneRequest(t *testing.T) {
-	s := newSuite(t)
-	for _, test := range []struct{ name, head, body string }{
-		{"two lengths", "Content-Length: 2\r\nContent-Length: 40\r\n", "[]"},
-		{"a length and chunks", "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\nDELETE / HTTP/1.1\r\n\r\n"},
-		{"an unknown transfer coding", "Transfer-Encoding: xchunked\r\n", "0\r\n\r\n"},
-		{"a length that is none", "Content-Length: +2\r\n", "[]"},
-		{"a space before a colon", "Content-Length : 2\r\n", "[]"},
-		{"a header over two lines", "X-A: b\r\n c: d\r\nContent-Length: 2\r\n", "[]"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			if _, err := fmt.Fprintf(conn, "POST /resources/v3alpha/targets/_search HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n%s\r\n%s",
-				s.AdminToken, test.head, test.body); err != nil {
-				t.Fatal(err)
-			}
-			in := bufio.NewReader(conn)
-			response, err := http.ReadResponse(in, nil)
-			if err != nil {
-				return // refused without an answer
-			}
-			_, _ = io.Copy(io.Discard, response.Body)
-			response.Body.Close()
-			if response.StatusCode >= 500 {
-				t.Errorf("got HTTP %d", response.StatusCode)
-			}
-			if response.StatusCode < 400 && !response.Close {
-				t.Errorf("got HTTP %d on a connection that stays open: what follows could be read as another request", response.StatusCode)
-			}
-		})
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -159,6 +160,12 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(req.Context())
 		to := r.routes[req.Method+" "+pattern.String()]
+		for _, value := range params {
+			if value == "" { // {id=**} also matches no segment at all
+				r.writeRoutingError(req.Context(), nil, nil, w, req, http.StatusMethodNotAllowed)
+				return
+			}
+		}
 		if refusal := checkQuery(req.URL.RawQuery, to.request, to.bound); refusal != nil {
 			writeFault(w, refusal)
 			return
@@ -199,8 +206,7 @@ func writeError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w h
 
 // writeRoutingError answers a request that no pattern matches.
 func (r *rest) writeRoutingError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, req *http.Request, status int) {
-	if status == http.StatusMethodNotAllowed {
-		allowed := r.allowed(req.URL.Path)
+	if allowed := r.allowed(req.URL.Path); status == http.StatusMethodNotAllowed && allowed != "" {
 		w.Header().Set("Allow", allowed)
 		writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", req.Method, allowed))
 		return
@@ -212,24 +218,28 @@ func unknownPath(path string) *fault.Error {
 	return fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; /docs lists the operations", path)
 }
 
-// allowed returns the methods of the operations at a path.
+// allowed returns the methods of the operations at a path. Where a literal and a
+// variable both match, the literal names the resource: the methods of
+// /executions/{id} are not those of /executions/functions.
 func (r *rest) allowed(path string) string {
+	segments, fewest := strings.Split(path, "/"), len(path)
 	var methods []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
-		for _, to := range r.routes {
-			if to.method == method && matches(strings.Split(to.pattern, "/"), strings.Split(path, "/")) {
-				methods = append(methods, method)
-				break
+	for _, to := range r.routes {
+		if variables := strings.Count(to.pattern, "{"); variables <= fewest && matches(strings.Split(to.pattern, "/"), segments) {
+			if variables < fewest {
+				fewest, methods = variables, nil
 			}
+			methods = append(methods, to.method)
 		}
 	}
+	slices.Sort(methods)
 	return strings.Join(methods, ", ")
 }
 
 func matches(pattern, path []string) bool {
 	for i, segment := range pattern {
 		if strings.HasSuffix(segment, "=**}") {
-			return true
+			return i < len(path) && path[i] != ""
 		}
 		if i >= len(path) || !strings.HasPrefix(segment, "{") && segment != path[i] {
 			return false
