@@ -31,10 +31,11 @@ func as[Res proto.Message](s *suite, token string, req proto.Message) Res {
 
 // restoreFeatures undoes what a test does to the flags.
 func (s *suite) restoreFeatures() {
-	s.t.Cleanup(func() {
-		s := s.in(s.t)
-		_ = s.transports[1].call(s.t, context.Background(), s.SystemToken, &featurev2.ResetSystemFeaturesRequest{})
-		_ = s.transports[1].call(s.t, context.Background(), s.AdminToken, &featurev2.SetInstanceFeaturesRequest{
+	t := s.t
+	t.Cleanup(func() {
+		ctx := context.Background() // the test's own is over
+		s.transports[1].call(t, ctx, s.SystemToken, &featurev2.ResetSystemFeaturesRequest{})
+		s.transports[1].call(t, ctx, s.AdminToken, &featurev2.SetInstanceFeaturesRequest{
 			Features: &featurev2.SetFeatures{MultitenancyResourcesApi: ptr(true), MultitenancySettings: ptr(true)},
 		})
 	})

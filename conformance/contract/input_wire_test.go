@@ -1,0 +1,144 @@
+package contract
+
+import (
+	"errors"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+)
+
+// wireInput is the bytes of a request message.
+type wireInput struct {
+	method string
+	bytes  []byte
+}
+
+// rawCodec sends bytes as they are and keeps none of the answer.
+type rawCodec struct{}
+
+// Name implements the codecs of grpc-go and connect.
+func (rawCodec) Name() string { return "proto" }
+
+// Marshal implements the codecs of grpc-go and connect.
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.(*raw).bytes, nil }
+
+// Unmarshal implements the codecs of grpc-go and connect. Connect reads statuses
+// with it too.
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	if message, ok := v.(proto.Message); ok {
+		return proto.Unmarshal(data, message)
+	}
+	v.(*raw).bytes = data
+	return nil
+}
+
+type raw struct{ bytes []byte }
+
+// wireCalls returns the calls of an input on each transport of protobuf.
+func (s *suite) wireCalls(in *wireInput) (calls []func() outcome) {
+	answered := func() outcome { return outcome{message: &actionv3.GetTargetResponse{}} }
+	for _, over := range s.transports {
+		switch over := over.(type) {
+		case rpc:
+			calls = append(calls, func() outcome {
+				ctx := metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+s.AdminToken)
+				err := over.conn.Invoke(ctx, in.method, &raw{in.bytes}, &raw{}, grpc.ForceCodec(rawCodec{}))
+				if err == nil {
+					return answered()
+				}
+				out := outcome{refusal: status.Convert(err).Proto()}
+				out.check(s.t)
+				return out
+			})
+		case web:
+			calls = append(calls, func() outcome {
+				req := connect.NewRequest(&raw{in.bytes})
+				req.Header().Set("Authorization", "Bearer "+s.AdminToken)
+				client := connect.NewClient[raw, raw](over.client, over.issuer+in.method, connect.WithGRPCWeb(), connect.WithCodec(rawCodec{}))
+				_, err := client.CallUnary(s.t.Context(), req)
+				if err == nil {
+					return answered()
+				}
+				refusal, ok := errors.AsType[*connect.Error](err)
+				if !ok {
+					return lost(s.t, over, err)
+				}
+				out := outcome{refusal: statusOf(refusal)}
+				out.check(s.t)
+				return out
+			})
+		}
+	}
+	return calls
+}
+
+// wrongWire are messages that are not what their type says.
+func wrongWire() []wrong {
+	row := func(name, method string, bytes []byte, reason, field string) wrong {
+		return wrong{name: name, wire: &wireInput{method, bytes}, reason: reason, field: field}
+	}
+	text := func(number protowire.Number, value string) []byte {
+		return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), value)
+	}
+	message := func(number protowire.Number, value []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
+	}
+	number := func(number protowire.Number, value uint64) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.VarintType), value)
+	}
+	whole, err := proto.Marshal(&actionv3.CreateTargetRequest{Target: webhook("wrong")})
+	if err != nil {
+		panic(err)
+	}
+	inner, err := proto.Marshal(webhook("wrong"))
+	if err != nil {
+		panic(err)
+	}
+	nested := text(1, "a")
+	for range 20_000 {
+		nested = message(1, nested)
+	}
+	const (
+		read      = actionv3.ServiceActions_GetTarget_FullMethodName
+		search    = actionv3.ServiceActions_SearchTargets_FullMethodName
+		methods   = actionv3.ServiceActions_ListAvailableExecutionMethods_FullMethodName
+		malformed = "MALFORMED_REQUEST"
+		unknown   = "UNKNOWN_FIELD"
+	)
+	large := func(name, method string, bytes []byte) wrong {
+		return wrong{name: name, wire: &wireInput{method, bytes}, code: codes.ResourceExhausted, reason: "REQUEST_TOO_LARGE", named: "1048576"}
+	}
+	return []wrong{
+		row("an empty message where fields are required", create, nil, "INVALID_FIELD", "target"),
+		row("an unknown field number", read, append(text(1, "a"), number(99, 1)...), unknown, ""),
+		row("an unknown field number in a message without fields", methods, number(1, 1), unknown, ""),
+		row("an unknown field number below", create, message(1, append(inner, text(77, "a")...)), unknown, "target"),
+		row("an unknown field number in a list", search, message(3, append(message(2, text(1, "a")), number(55, 0)...)), unknown, "filters[0]"),
+		row("the largest field number", read, append(text(1, "a"), number(protowire.MaxValidNumber-7, 1)...), unknown, ""),
+		row("a field of another wire type", read, number(1, 7), unknown, ""),
+		row("a truncated tag", read, []byte{0x80}, malformed, ""),
+		row("a truncated length", read, []byte{0x0a}, malformed, ""),
+		row("a length beyond the end", read, []byte{0x0a, 0x7f, 'a'}, malformed, ""),
+		row("a huge length", read, append([]byte{0x0a}, protowire.AppendVarint(nil, 1<<62)...), malformed, ""),
+		row("a varint of eleven bytes", read, append([]byte{0x10}, strings.Repeat("\xff", 11)...), malformed, ""),
+		row("field number 0", read, []byte{0x00, 0x01}, malformed, ""),
+		row("an unknown wire type", read, []byte{0x0f, 0x01}, malformed, ""),
+		row("an open group", read, []byte{0x13}, malformed, ""),
+		row("the end of a group that was not open", read, []byte{0x14}, malformed, ""),
+		row("half a message", create, whole[:len(whole)/2], malformed, ""),
+		row("a message that is text", create, []byte(good), malformed, ""),
+		row("invalid UTF-8", read, text(1, "a\xff"), malformed, ""),
+		row("invalid UTF-8 below", create, message(1, text(1, "\xed\xa0\x80")), malformed, ""),
+		row("20,000 messages in one another", search, message(3, nested), malformed, ""),
+		large("a message of 10 MiB", read, text(1, strings.Repeat("a", 10<<20))),
+		large("a message of one byte too many", read, text(1, strings.Repeat("a", 1<<20-3))),
+	}
+}
