@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"io"
 	"net/http"
 	"strings"
@@ -142,13 +144,25 @@ func wrongHTTP(target string) []wrong {
 			status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE",
 		}
 	}
+	// JSON in a frame of gRPC-web would be read by other rules than JSON of REST.
+	framed := func(name, contentType string) wrong {
+		message := `{"target":` + strings.TrimSuffix(good, "}") + `,"colour":"red"}}`
+		body := "\x00" + string(binary.BigEndian.AppendUint32(nil, uint32(len(message)))) + message
+		if strings.Contains(contentType, "text") {
+			body = base64.StdEncoding.EncodeToString([]byte(body))
+		}
+		return wrong{
+			name: name, http: &httpInput{verb: http.MethodPost, path: create, body: body, contentType: contentType},
+			status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE",
+		}
+	}
 	large := func(name, body string) wrong {
 		return wrong{
 			name: name, http: post(targets, body),
 			status: http.StatusRequestEntityTooLarge, code: codes.ResourceExhausted, reason: "REQUEST_TOO_LARGE", named: "1048576",
 		}
 	}
-	rows := []wrong{
+	return []wrong{
 		verb("GET", targets, "POST"), verb("PUT", targets, "POST"), verb("DELETE", targets, "POST"), verb("OPTIONS", targets, "POST"),
 		verb("TRACE", targets, "POST"), verb("BREW", targets, "POST"), verb("post", targets, "POST"),
 		verb("POST", targets+"/{id}", "GET, PATCH, DELETE"), verb("PUT", targets+"/{id}", "GET, PATCH, DELETE"),
@@ -176,9 +190,13 @@ func wrongHTTP(target string) []wrong {
 			verb: http.MethodPost, path: actionv3.ServiceActions_GetTarget_FullMethodName, body: "{}", header: map[string]string{"Connect-Protocol-Version": "1"},
 		}, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE"},
 
+		framed("gRPC-web in JSON", "application/grpc-web+json"),
+		framed("gRPC-web text in JSON", "application/grpc-web-text+json"),
+		framed("gRPC in JSON", "application/grpc+json"),
+		framed("gRPC-web in another codec", "application/grpc-web+thrift"),
+
 		large("a body of 10 MiB", `{"name":"`+strings.Repeat("a", 10<<20)+`"}`),
 		large("a body of one byte too many", good+strings.Repeat(" ", 1<<20-len(good)+1)),
 		{name: "a body of 10 MiB for a list", http: post(targets+"/_search", "["+strings.Repeat(" ", 10<<20)+"]"), status: 413, code: codes.ResourceExhausted, reason: "REQUEST_TOO_LARGE"},
 	}
-	return rows
 }

@@ -1,8 +1,14 @@
 package contract
 
 import (
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
+	"io"
+	"math"
+	"net/http"
 	"strings"
+	"testing"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
@@ -141,4 +147,94 @@ func wrongWire() []wrong {
 		large("a message of 10 MiB", read, text(1, strings.Repeat("a", 10<<20))),
 		large("a message of one byte too many", read, text(1, strings.Repeat("a", 1<<20-3))),
 	}
+}
+
+// TestBrokenFramesAreRefused sends gRPC-web bodies that are no frame of one
+// message. Their refusals are the library's, as every gRPC server has them.
+func TestBrokenFramesAreRefused(t *testing.T) {
+	s := newSuite(t)
+	message, err := proto.Marshal(&actionv3.CreateTargetRequest{Target: webhook("framed")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := func(flags byte, length int) string {
+		return string(binary.BigEndian.AppendUint32([]byte{flags}, uint32(length))) + string(message)
+	}
+	whole := frame(0, len(message))
+	text := base64.StdEncoding.EncodeToString([]byte(whole))
+	for _, test := range []struct{ name, contentType, body string }{
+		{"no frame", "application/grpc-web+proto", ""},
+		{"a part of a head", "application/grpc-web+proto", whole[:3]},
+		{"a head alone", "application/grpc-web+proto", whole[:5]},
+		{"a part of a message", "application/grpc-web+proto", whole[:len(whole)-1]},
+		{"a length beyond the end", "application/grpc-web+proto", frame(0, len(message)+1)},
+		{"a huge length", "application/grpc-web+proto", frame(0, math.MaxInt32)},
+		{"two messages", "application/grpc-web+proto", whole + whole},
+		{"bytes behind the message", "application/grpc-web+proto", whole + "x"},
+		{"a compressed message that is not", "application/grpc-web+proto", frame(1, len(message))},
+		{"a trailer", "application/grpc-web+proto", frame(0x80, len(message))},
+		{"no text", "application/grpc-web-text+proto", ""},
+		{"text that is not base64", "application/grpc-web-text+proto", "%" + text},
+		{"text that is not whole", "application/grpc-web-text+proto", text[:len(text)-2]},
+		{"text that is URL-safe base64", "application/grpc-web-text+proto", strings.Repeat("-_-_", 10)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := s.in(t)
+			s.writesNothing(func() {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Issuer+create, strings.NewReader(test.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Header.Set("Authorization", "Bearer "+s.AdminToken)
+				request.Header.Set("Content-Type", test.contentType)
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				body, err := io.ReadAll(response.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if code := response.Header.Get("Grpc-Status"); code == "" || code == "0" {
+					t.Errorf("got HTTP %d, status %q, want a refusal in the head: %q", response.StatusCode, code, body)
+				}
+			})
+		})
+	}
+}
+
+// TestSEC230_WhatIsNotServedIsRefused on gRPC; the paths of REST are in
+// TestWrongInput.
+func TestSEC230_WhatIsNotServedIsRefused(t *testing.T) {
+	s := newSuite(t)
+	for _, method := range []string{
+		"/writ.action.v3alpha.ServiceActions/Nothing", "/writ.action.v3alpha.ServiceActions/createTarget", "/writ.nothing.Service/Get", "/x/y",
+	} {
+		for _, call := range s.unknownCalls(method) {
+			if got := call(); got != codes.Unimplemented {
+				t.Errorf("%s: got %s, want Unimplemented", method, got)
+			}
+		}
+	}
+}
+
+// unknownCalls returns calls of a method on gRPC and gRPC-web.
+func (s *suite) unknownCalls(method string) (calls []func() codes.Code) {
+	for _, over := range s.transports {
+		switch over := over.(type) {
+		case rpc:
+			calls = append(calls, func() codes.Code {
+				ctx := metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+s.AdminToken)
+				return status.Code(over.conn.Invoke(ctx, method, &raw{}, &raw{}, grpc.ForceCodec(rawCodec{})))
+			})
+		case web:
+			calls = append(calls, func() codes.Code {
+				client := connect.NewClient[raw, raw](over.client, over.issuer+method, connect.WithGRPCWeb(), connect.WithCodec(rawCodec{}))
+				_, err := client.CallUnary(s.t.Context(), connect.NewRequest(&raw{}))
+				return codes.Code(connect.CodeOf(err))
+			})
+		}
+	}
+	return calls
 }
