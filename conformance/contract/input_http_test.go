@@ -26,8 +26,8 @@ const (
 	features   = "/v2/features/instance"
 )
 
-// sendHTTP sends an input as the administrator.
-func (s *suite) sendHTTP(in *httpInput) outcome {
+// sendHTTP sends an input as the administrator; op says what an answer would be.
+func (s *suite) sendHTTP(op *operation, in *httpInput) outcome {
 	s.t.Helper()
 	var body io.Reader
 	if in.body != "" {
@@ -48,8 +48,7 @@ func (s *suite) sendHTTP(in *httpInput) outcome {
 	for name, value := range in.header {
 		request.Header.Set(name, value)
 	}
-	// The operation only says what an answer would be, and there must be none.
-	got := s.transports[len(s.transports)-1].(plain).send(s.t, operationOf(&actionv3.GetTargetRequest{}), request)
+	got := s.transports[len(s.transports)-1].(plain).send(s.t, op, request)
 	if got.refusal != nil && got.header != nil && got.header.Get("Allow") != in.allow {
 		s.t.Errorf("got Allow: %q, want %q", got.header.Get("Allow"), in.allow)
 	}

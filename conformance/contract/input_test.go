@@ -77,7 +77,7 @@ func (s *suite) sendWrong(row wrong) (outcomes []outcome) {
 			send(func() outcome { return over.call(s.t, s.wrong(), s.AdminToken, row.req) })
 		}
 	case row.http != nil:
-		send(func() outcome { return s.sendHTTP(row.http) })
+		send(func() outcome { return s.sendHTTP(operationOf(&actionv3.GetTargetRequest{}), row.http) }) // no answer is expected
 	default:
 		for _, call := range s.wireCalls(row.wire) {
 			send(call)
