@@ -11,6 +11,7 @@ package fault
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -123,13 +124,13 @@ func (e *Error) HTTP() int { return kinds[e.Kind].http }
 
 // GRPCStatus returns e as it goes over the wire; grpc-go calls it.
 func (e *Error) GRPCStatus() *status.Status {
-	s := status.New(kinds[e.Kind].grpc, e.Message)
+	s := status.New(kinds[e.Kind].grpc, valid(e.Message))
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: e.Reason, Domain: Domain}}
 	if len(e.Fields) > 0 {
 		bad := &errdetails.BadRequest{}
 		for _, field := range e.Fields {
 			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{
-				Field: field.Field, Description: field.Description,
+				Field: valid(field.Field), Description: valid(field.Description),
 			})
 		}
 		details = append(details, bad)
@@ -142,3 +143,6 @@ func (e *Error) GRPCStatus() *status.Status {
 	}
 	return s
 }
+
+// valid makes what a refusal quotes of its request fit for the wire.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

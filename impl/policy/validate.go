@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -115,7 +116,7 @@ func checkWire(m protoreflect.Message, path string) *fault.Error {
 				}
 			}
 		case field.Kind() == protoreflect.StringKind:
-			if strings.IndexByte(value.String(), 0) >= 0 {
+			if text := value.String(); strings.IndexByte(text, 0) >= 0 || !utf8.ValidString(text) {
 				refusal = checkValue(field, value, join(path, field))
 			}
 		case field.Message() != nil:
@@ -130,8 +131,14 @@ func checkValue(field protoreflect.FieldDescriptor, value protoreflect.Value, pa
 	if field.Message() != nil {
 		return checkWire(value.Message(), path)
 	}
-	if field.Kind() == protoreflect.StringKind && strings.IndexByte(value.String(), 0) >= 0 {
+	if field.Kind() != protoreflect.StringKind {
+		return nil
+	}
+	switch text := value.String(); {
+	case strings.IndexByte(text, 0) >= 0:
 		return fault.Invalid("INVALID_TEXT", path, "must not contain NUL")
+	case !utf8.ValidString(text): // from a path or query; the decoders refuse it
+		return fault.Invalid("INVALID_UTF8", path, "must be UTF-8")
 	}
 	return nil
 }

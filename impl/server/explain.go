@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/writ-id/writ/impl/fault"
 )
@@ -41,11 +44,11 @@ func (e explainer) result(err error, field string, cause error) *fault.Error {
 	if err == nil && e.in.More() {
 		return fault.Invalid("MALFORMED_REQUEST", field, "there is something after the JSON value")
 	}
-	if refusal, ok := errors.AsType[*fault.Error](cause); ok {
-		return refusal
-	}
 	if err != nil {
 		return fault.Invalid("MALFORMED_JSON", field, "the body is not JSON")
+	}
+	if refusal, ok := errors.AsType[*fault.Error](cause); ok {
+		return refusal
 	}
 	return fault.Invalid("MALFORMED_REQUEST", field, "%s", plain(cause))
 }
@@ -53,9 +56,9 @@ func (e explainer) result(err error, field string, cause error) *fault.Error {
 func (e explainer) message(message protoreflect.MessageDescriptor, path string) error {
 	switch message.FullName() {
 	case "google.protobuf.Timestamp":
-		return e.text(path, `a time such as "2026-01-31T12:00:00Z"`)
+		return e.text(path, &timestamppb.Timestamp{}, `a time such as "2026-01-31T12:00:00Z"`)
 	case "google.protobuf.Duration":
-		return e.text(path, `a duration such as "10s"`)
+		return e.text(path, &durationpb.Duration{}, `a duration such as "10s"`)
 	case "google.protobuf.Struct", "google.protobuf.Value":
 		var ignored any
 		return e.in.Decode(&ignored)
@@ -145,8 +148,12 @@ func (e explainer) single(field protoreflect.FieldDescriptor, path string) error
 		}
 	case protoreflect.EnumKind:
 		name, ok := token.(string)
-		if _, number := token.(json.Number); !ok && !number {
+		number, isNumber := token.(json.Number)
+		if !ok && !isNumber {
 			return wrongType(path, "the name of a value")
+		}
+		if refusal := checkNumber(field, path, number.String()); isNumber && refusal != nil {
+			return refusal
 		}
 		if ok && field.Enum().Values().ByName(protoreflect.Name(name)) == nil {
 			return fault.Invalid("INVALID_ENUM", path, "%q is not a value of %s", name, field.Enum().Name())
@@ -167,7 +174,8 @@ func (e explainer) single(field protoreflect.FieldDescriptor, path string) error
 	return nil
 }
 
-func (e explainer) text(path, what string) error {
+// text reads a value that kind writes as a JSON string.
+func (e explainer) text(path string, kind proto.Message, what string) error {
 	token, err := e.in.Token()
 	if err != nil {
 		return err
@@ -178,10 +186,12 @@ func (e explainer) text(path, what string) error {
 		return null(path)
 	case !ok:
 		return wrongType(path, what)
-	case !looksLikeTime.MatchString(text):
+	}
+	quoted, err := json.Marshal(text)
+	if err == nil && protojson.Unmarshal(quoted, kind) != nil {
 		return fault.Invalid("INVALID_VALUE", path, "must be %s", what)
 	}
-	return nil
+	return err
 }
 
 // open reads the delimiter that opens an object or array.

@@ -3,7 +3,6 @@ package server
 import (
 	"math/big"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/writ-id/writ/impl/fault"
 )
-
-// looksLikeTime tells durations and timestamps from other texts.
-var looksLikeTime = regexp.MustCompile(`^(-?\d+(\.\d{1,9})?s|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d))$`)
 
 // checkQuery refuses query parameters that the operation does not have, that
 // are there twice, or whose value does not fit. bound names the fields of the
@@ -29,14 +25,16 @@ func checkQuery(raw string, request protoreflect.MessageType, bound map[string]b
 	}
 	scratch := request.New().Interface()
 	set := map[protoreflect.FullName]string{} // by oneof
+	seen := map[string]bool{}                 // by name in proto spelling
 	for name, list := range values {
 		field, canonical := find(request.Descriptor(), name)
 		switch {
 		case field == nil || bound[strings.SplitN(canonical, ".", 2)[0]]:
 			return fault.Invalid("UNKNOWN_PARAMETER", name, "there is no such query parameter")
-		case len(list) > 1 && !field.IsList():
+		case (len(list) > 1 || seen[canonical]) && !field.IsList():
 			return fault.Invalid("REPEATED_PARAMETER", name, "the query parameter is there more than once")
 		}
+		seen[canonical] = true
 		if oneof := field.ContainingOneof(); oneof != nil && !oneof.IsSynthetic() {
 			if other := set[oneof.FullName()]; other != "" {
 				return fault.Invalid("ONEOF_CONFLICT", name, "only one of %s and %s can be set", other, name)
@@ -105,7 +103,7 @@ func checkNumber(field protoreflect.FieldDescriptor, path, text string) *fault.E
 		bits, signed = 32, false
 	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		signed = false
-	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind, protoreflect.EnumKind:
 		bits = 32
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		return nil // the decoder's own check has all there is to say

@@ -31,6 +31,7 @@ type route struct {
 // rest holds the routes of all services and the gateway mux of each.
 type rest struct {
 	routes   map[string]*route // by method and pattern
+	literals map[string]bool   // the patterns without variables
 	muxes    map[string]*runtime.ServeMux
 	prefixes []prefix // longest first
 }
@@ -41,7 +42,7 @@ type prefix struct {
 }
 
 func newREST(operations *policy.Operations) (*rest, error) {
-	r := &rest{routes: map[string]*route{}, muxes: map[string]*runtime.ServeMux{}}
+	r := &rest{routes: map[string]*route{}, literals: map[string]bool{}, muxes: map[string]*runtime.ServeMux{}}
 	for _, service := range operations.Services() {
 		descriptor, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
 		if err != nil {
@@ -56,6 +57,9 @@ func newREST(operations *policy.Operations) (*rest, error) {
 				return nil, err
 			}
 			r.routes[to.method+" "+to.pattern] = to
+			if !strings.Contains(to.pattern, "{") {
+				r.literals[to.pattern] = true
+			}
 			r.addPrefix(to.pattern, mux)
 		}
 	}
@@ -161,7 +165,9 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 		pattern, _ := runtime.HTTPPattern(req.Context())
 		to := r.routes[req.Method+" "+pattern.String()]
 		for _, value := range params {
-			if value == "" { // {id=**} also matches no segment at all
+			// {id=**} also matches no segment at all, and {id} what is the name of
+			// another operation, such as _search.
+			if value == "" || r.literals[req.URL.Path] {
 				r.writeRoutingError(req.Context(), nil, nil, w, req, http.StatusMethodNotAllowed)
 				return
 			}
@@ -218,6 +224,8 @@ func unknownPath(path string) *fault.Error {
 	return fault.New(fault.UnknownPath, "PATH_UNKNOWN", "there is nothing at %q; /docs lists the operations", path)
 }
 
+var methodOrder = []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
 // allowed returns the methods of the operations at a path. Where a literal and a
 // variable both match, the literal names the resource: the methods of
 // /executions/{id} are not those of /executions/functions.
@@ -232,7 +240,7 @@ func (r *rest) allowed(path string) string {
 			methods = append(methods, to.method)
 		}
 	}
-	slices.Sort(methods)
+	slices.SortFunc(methods, func(a, b string) int { return slices.Index(methodOrder, a) - slices.Index(methodOrder, b) })
 	return strings.Join(methods, ", ")
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	"github.com/writ-id/writ/impl/fault"
@@ -32,7 +33,7 @@ func scanJSON(body []byte) *fault.Error {
 			}
 		case c == '}' || c == ']':
 			depth--
-		case c == 'n': // outside of texts only null has one
+		case c == 'n' && bytes.HasPrefix(body[i:], []byte("null")):
 			return fault.Invalid("NULL_VALUE", "", "null is not a value; leave the member out")
 		case c > ' ':
 			empty = false

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"mime"
 	"net/http"
 	"strings"
 
@@ -76,14 +77,15 @@ func (webCodec) Unmarshal(data []byte, v any) error {
 // gRPC over an HTTP/2 connection that net/http speaks.
 func serveRPC(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		contentType := r.Header.Get("Content-Type")
+		contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		contentType = strings.TrimSuffix(contentType, "+proto") // connect would take +json too
 		switch {
 		case r.Method != http.MethodPost:
 			w.Header().Set("Allow", http.MethodPost)
 			writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "a gRPC-web call is a POST"))
-		case strings.HasPrefix(contentType, "application/grpc-web-text"):
+		case contentType == "application/grpc-web-text":
 			serveText(w, r, handler)
-		case strings.HasPrefix(contentType, "application/grpc"):
+		case contentType == "application/grpc-web", contentType == "application/grpc":
 			handler.ServeHTTP(w, r)
 		default:
 			writeFault(w, fault.New(fault.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
