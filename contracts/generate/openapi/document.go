@@ -83,6 +83,13 @@ type response struct {
 	Description string               `json:"description,omitempty"`
 	Headers     fields[header]       `json:"headers,omitempty"`
 	Content     map[string]mediaType `json:"content,omitempty"`
+	Links       fields[link]         `json:"links,omitempty"`
+}
+
+// link says which operation goes on with what an answer holds.
+type link struct {
+	OperationID string            `json:"operationId"`
+	Parameters  map[string]string `json:"parameters"`
 }
 
 type header struct {

@@ -27,6 +27,7 @@ const (
 
 // generator turns the services of an image into a document.
 type generator struct {
+	methods   []*method // all of them, for links
 	validator protovalidate.Validator
 	names     map[protoreflect.FullName]string
 	// The messages and enums that answers and requests are made of.
@@ -78,6 +79,7 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 		}
 	}
 	g.name(outputs)
+	g.methods = methods
 
 	doc := &document{
 		OpenAPI: "3.0.3",

@@ -95,11 +95,29 @@ func (g *generator) responses(m *method) fields[response] {
 		all.add(strconv.Itoa(int(status)), response{
 			Description: text,
 			Content:     map[string]mediaType{jsonType: {Schema: g.ref(m.desc.Output(), inAnswer)}},
+			Links:       g.links(m),
 		})
 	}
 	for _, refusal := range refusals {
 		if refusal.of(m) {
 			all.add(strconv.Itoa(refusal.status), response{Ref: "#/components/responses/" + refusal.name})
+		}
+	}
+	return all
+}
+
+// links returns the operations on one resource of the collection that m puts
+// resources into: they take the ID of its details.
+func (g *generator) links(m *method) fields[link] {
+	details := m.desc.Output().Fields().ByName("details")
+	if m.body == "" || len(m.inPath) > 0 || details == nil || details.Message() == nil || details.Message().Fields().ByName("id") == nil {
+		return nil
+	}
+	var all fields[link]
+	for _, other := range g.methods {
+		if other.path == m.path+"/{id}" {
+			name := string(other.desc.Name())
+			all.add(name, link{name, map[string]string{"id": "$response.body#/details/id"}})
 		}
 	}
 	return all
