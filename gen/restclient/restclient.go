@@ -440,10 +440,10 @@ type GetInstanceFeaturesReply struct {
 // GetSystemFeaturesReply GetSystemFeaturesResponse is the response of GetSystemFeatures.
 type GetSystemFeaturesReply struct {
 	// Details When the flags last changed.
-	Details *SettingDetails `json:"details,omitempty"`
+	Details SettingDetails `json:"details"`
 
 	// Features The flags of the installation.
-	Features *Features `json:"features,omitempty"`
+	Features Features `json:"features"`
 }
 
 // GetTarget GetTarget is a target with its details.
@@ -601,7 +601,7 @@ type ResetInstanceFeaturesReply struct {
 // ResetSystemFeaturesReply ResetSystemFeaturesResponse is the response of ResetSystemFeatures.
 type ResetSystemFeaturesReply struct {
 	// Details When the flags last changed.
-	Details *SettingDetails `json:"details,omitempty"`
+	Details SettingDetails `json:"details"`
 }
 
 // ResponseExecution ResponseExecution names the API points whose responses trigger.

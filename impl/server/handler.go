@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
@@ -20,6 +21,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	for path, handler := range map[string]http.HandlerFunc{
 		"/livez": serveLive, "/debug/healthz": serveLive,
 		"/readyz": s.serveReady, "/healthz": s.serveReady, "/debug/ready": s.serveReady,
+		"/schemas/seed.json": serveSeedSchema,
 		"/": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) },
 	} {
 		exact[path] = handler
@@ -87,6 +89,13 @@ func authorization(header http.Header) string {
 
 // serveLive says that the process runs; it asks nobody (REL-071).
 func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, "ok\n") }
+
+// serveSeedSchema serves the JSON Schema of seed files to editors.
+func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/schema+json")
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	_, _ = w.Write(contracts.SeedSchema)
+}
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.Ready(r.Context()); err != nil {
