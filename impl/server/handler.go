@@ -22,7 +22,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		"/livez": serveLive, "/debug/healthz": serveLive,
 		"/readyz": s.serveReady, "/healthz": s.serveReady, "/debug/ready": s.serveReady,
 		"/schemas/seed.json": serveSeedSchema,
-		"/": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) },
+		"/":                  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) },
 	} {
 		exact[path] = handler
 	}
