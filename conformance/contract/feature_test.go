@@ -56,30 +56,35 @@ func TestSEC238_AFeatureThatIsOffIsOffEverywhereAtOnce(t *testing.T) {
 		t.Errorf("%d operations need the feature; document 1 has 11", len(requests))
 	}
 	before := all.state()
-	for round := range 3 { // at once, not eventually
-		must[*featurev2.SetInstanceFeaturesResponse](all, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{MultitenancyResourcesApi: ptr(false)}})
-		for path, req := range requests {
-			for _, over := range all.transports {
-				for _, token := range []string{all.AdminToken, all.NobodyToken} {
-					got := over.call(t, t.Context(), token, req)
-					if got.refusal == nil || got.code() != codes.FailedPrecondition || got.reason() != "FEATURE_DISABLED" || got.http != 0 && got.http != http.StatusBadRequest {
-						t.Errorf("round %d, %s over %s: got %s, want FEATURE_DISABLED", round, path, over.name(), got)
-					} else if !strings.Contains(got.refusal.GetMessage(), "multitenancy_resources_api") {
-						t.Errorf("%q does not name the feature", got.refusal.GetMessage())
-					}
-				}
-				if got := over.call(t, t.Context(), "", req); got.refusal == nil || got.code() != codes.Unauthenticated {
-					t.Errorf("%s over %s: got %s, want Unauthenticated for who is not known", path, over.name(), got)
+	set := func(enabled bool) {
+		t.Helper()
+		must[*featurev2.SetInstanceFeaturesResponse](all, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{MultitenancyResourcesApi: &enabled}})
+	}
+	set(false)
+	for path, req := range requests {
+		for _, over := range all.transports {
+			for _, token := range []string{all.AdminToken, all.NobodyToken} {
+				got := over.call(t, t.Context(), token, req)
+				if got.refusal == nil || got.code() != codes.FailedPrecondition || got.reason() != "FEATURE_DISABLED" || got.http != 0 && got.http != http.StatusBadRequest {
+					t.Errorf("%s over %s: got %s, want FEATURE_DISABLED", path, over.name(), got)
+				} else if !strings.Contains(got.refusal.GetMessage(), "multitenancy_resources_api") {
+					t.Errorf("%q does not name the feature", got.refusal.GetMessage())
 				}
 			}
-		}
-		must[*featurev2.SetInstanceFeaturesResponse](all, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{MultitenancyResourcesApi: ptr(true)}})
-		for _, over := range all.transports {
-			if got := over.call(t, t.Context(), all.AdminToken, &actionv3.ListAvailableExecutionMethodsRequest{}); got.refusal != nil {
-				t.Errorf("round %d, over %s: got %s, the feature is on again", round, over.name(), got)
+			if got := over.call(t, t.Context(), "", req); got.refusal == nil || got.code() != codes.Unauthenticated {
+				t.Errorf("%s over %s: got %s, want Unauthenticated for who is not known", path, over.name(), got)
 			}
 		}
 	}
+	for round := range 100 { // at once, not eventually
+		enabled := round%2 == 0
+		set(enabled)
+		over := all.transports[round/2%len(all.transports)]
+		if got := over.call(t, t.Context(), all.AdminToken, &actionv3.ListAvailableExecutionMethodsRequest{}); (got.refusal == nil) != enabled {
+			t.Errorf("round %d, over %s: got %s right after the feature became %t", round, over.name(), got, enabled)
+		}
+	}
+	set(true)
 	after := all.state()
 	if after.targets != before.targets || after.executions != before.executions {
 		t.Errorf("a refused call wrote: before %+v, after %+v", before, after)
