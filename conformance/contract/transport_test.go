@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -234,9 +235,11 @@ func (f textForm) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := errors.Join(err, r.Body.Close()); err != nil {
 		return nil, err
 	}
-	// Clients may encode frame by frame, each with its padding; so does this one.
-	head := min(5, len(body))
-	encoded := base64.StdEncoding.EncodeToString(body[:head]) + base64.StdEncoding.EncodeToString(body[head:])
+	// Clients may encode piece by piece, each with its padding; so does this one.
+	encoded := ""
+	for piece := range slices.Chunk(body, max(7, len(body)/100)) {
+		encoded += base64.StdEncoding.EncodeToString(piece)
+	}
 	text := r.Clone(r.Context())
 	text.Body, text.ContentLength = io.NopCloser(strings.NewReader(encoded)), int64(len(encoded))
 	text.Header.Set("Content-Type", strings.Replace(r.Header.Get("Content-Type"), binaryType, textType, 1))
