@@ -126,11 +126,9 @@ func (c *cluster) token(tenant, user string) string {
 }
 
 type reply struct {
-	status  int
-	header  http.Header
-	body    string
-	Code    int
-	Details json.RawMessage
+	status int
+	header http.Header
+	body   string
 }
 
 // call makes a REST call to a node under a host.
