@@ -70,7 +70,7 @@ func byName(text string, method object.TextFilterMethod) *actionv3.TargetSearchF
 }
 
 func byIDs(ids ...string) *actionv3.TargetSearchFilter {
-	return &actionv3.TargetSearchFilter{Filter: &actionv3.TargetSearchFilter_InIds{InIds: &actionv3.InIDsFilter{Ids: ids}}}
+	return &actionv3.TargetSearchFilter{Filter: &actionv3.TargetSearchFilter_InIds{InIds: &object.InIDsFilter{Ids: ids}}}
 }
 
 func byConditions(conditions ...*actionv3.Condition) *actionv3.ExecutionSearchFilter {

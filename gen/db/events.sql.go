@@ -16,15 +16,15 @@ SELECT append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)::bigint AS 
 `
 
 type AppendEventParams struct {
-	InstanceID    string
-	AggregateType string
-	AggregateID   string
-	EventType     string
-	Payload       json.RawMessage
-	Creator       string
-	OwnerType     int16
-	OwnerID       string
-	Now           time.Time
+	InstanceID    string          `db:"instance_id"`
+	AggregateType string          `db:"aggregate_type"`
+	AggregateID   string          `db:"aggregate_id"`
+	EventType     string          `db:"event_type"`
+	Payload       json.RawMessage `db:"payload"`
+	Creator       string          `db:"creator"`
+	OwnerType     int16           `db:"owner_type"`
+	OwnerID       string          `db:"owner_id"`
+	Now           time.Time       `db:"now"`
 }
 
 func (q *Queries) AppendEvent(ctx context.Context, db DBTX, arg AppendEventParams) (int64, error) {
@@ -49,8 +49,8 @@ SELECT sequence, created_at FROM events WHERE instance_id = $1 ORDER BY sequence
 `
 
 type NewestEventRow struct {
-	Sequence  int64
-	CreatedAt time.Time
+	Sequence  int64     `db:"sequence"`
+	CreatedAt time.Time `db:"created_at"`
 }
 
 func (q *Queries) NewestEvent(ctx context.Context, db DBTX, instanceID string) (NewestEventRow, error) {
@@ -81,9 +81,9 @@ LIMIT $3::int
 `
 
 type ReadEventsParams struct {
-	AfterXid      uint64
-	AfterSequence int64
-	PageLimit     int32
+	AfterXid      uint64 `db:"after_xid"`
+	AfterSequence int64  `db:"after_sequence"`
+	PageLimit     int32  `db:"page_limit"`
 }
 
 // Every event exactly once, in an order that agrees with commit order: by
@@ -119,4 +119,19 @@ func (q *Queries) ReadEvents(ctx context.Context, db DBTX, arg ReadEventsParams)
 		return nil, err
 	}
 	return items, nil
+}
+
+const setActor = `-- name: SetActor :exec
+SELECT set_config('writ.actor', $1::text, true), set_config('writ.now', $2::text, true)
+`
+
+type SetActorParams struct {
+	Actor string `db:"actor"`
+	Now   string `db:"now"`
+}
+
+// Who deletes, and when, for the events of what goes with it (append_removed).
+func (q *Queries) SetActor(ctx context.Context, db DBTX, arg SetActorParams) error {
+	_, err := db.Exec(ctx, setActor, arg.Actor, arg.Now)
+	return err
 }

@@ -16,9 +16,9 @@ SELECT $1, $2, position, include_id FROM unnest($3::text[]) WITH ORDINALITY AS l
 `
 
 type AddExecutionIncludesParams struct {
-	InstanceID string
-	ID         string
-	Includes   []string
+	InstanceID string   `db:"instance_id"`
+	ID         string   `db:"id"`
+	Includes   []string `db:"includes"`
 }
 
 func (q *Queries) AddExecutionIncludes(ctx context.Context, db DBTX, arg AddExecutionIncludesParams) error {
@@ -32,9 +32,9 @@ SELECT $1, $2, position, target_id FROM unnest($3::text[]) WITH ORDINALITY AS li
 `
 
 type AddExecutionTargetsParams struct {
-	InstanceID string
-	ID         string
-	Targets    []string
+	InstanceID string   `db:"instance_id"`
+	ID         string   `db:"id"`
+	Targets    []string `db:"targets"`
 }
 
 func (q *Queries) AddExecutionTargets(ctx context.Context, db DBTX, arg AddExecutionTargetsParams) error {
@@ -47,8 +47,8 @@ DELETE FROM execution_includes WHERE instance_id = $1 AND execution_id = $2
 `
 
 type ClearExecutionIncludesParams struct {
-	InstanceID string
-	ID         string
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
 }
 
 func (q *Queries) ClearExecutionIncludes(ctx context.Context, db DBTX, arg ClearExecutionIncludesParams) error {
@@ -61,8 +61,8 @@ DELETE FROM execution_targets WHERE instance_id = $1 AND execution_id = $2
 `
 
 type ClearExecutionTargetsParams struct {
-	InstanceID string
-	ID         string
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
 }
 
 func (q *Queries) ClearExecutionTargets(ctx context.Context, db DBTX, arg ClearExecutionTargetsParams) error {
@@ -75,8 +75,8 @@ DELETE FROM executions WHERE instance_id = $1 AND id = $2
 `
 
 type DeleteExecutionParams struct {
-	InstanceID string
-	ID         string
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
 }
 
 func (q *Queries) DeleteExecution(ctx context.Context, db DBTX, arg DeleteExecutionParams) error {
@@ -91,13 +91,13 @@ SELECT
 `
 
 type ExecutionElementsParams struct {
-	InstanceID string
-	ID         string
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
 }
 
 type ExecutionElementsRow struct {
-	Targets  []string
-	Includes []string
+	Targets  []string `db:"targets"`
+	Includes []string `db:"includes"`
 }
 
 func (q *Queries) ExecutionElements(ctx context.Context, db DBTX, arg ExecutionElementsParams) (ExecutionElementsRow, error) {
@@ -112,8 +112,8 @@ SELECT DISTINCT execution_id FROM execution_includes WHERE instance_id = $1 AND 
 `
 
 type ExecutionsIncludingParams struct {
-	InstanceID string
-	IncludeID  string
+	InstanceID string `db:"instance_id"`
+	IncludeID  string `db:"include_id"`
 }
 
 func (q *Queries) ExecutionsIncluding(ctx context.Context, db DBTX, arg ExecutionsIncludingParams) ([]string, error) {
@@ -141,8 +141,8 @@ SELECT DISTINCT execution_id FROM execution_targets WHERE instance_id = $1 AND t
 `
 
 type ExecutionsOfTargetParams struct {
-	InstanceID string
-	TargetID   string
+	InstanceID string `db:"instance_id"`
+	TargetID   string `db:"target_id"`
 }
 
 func (q *Queries) ExecutionsOfTarget(ctx context.Context, db DBTX, arg ExecutionsOfTargetParams) ([]string, error) {
@@ -170,8 +170,8 @@ SELECT id FROM executions WHERE instance_id = $1 AND id = ANY($2::text[])
 `
 
 type ExistingExecutionsParams struct {
-	InstanceID string
-	Ids        []string
+	InstanceID string   `db:"instance_id"`
+	Ids        []string `db:"ids"`
 }
 
 func (q *Queries) ExistingExecutions(ctx context.Context, db DBTX, arg ExistingExecutionsParams) ([]string, error) {
@@ -202,13 +202,13 @@ ORDER BY i.execution_id, i.position
 `
 
 type IncludeEdgesParams struct {
-	InstanceID    string
-	ConditionType string
+	InstanceID    string `db:"instance_id"`
+	ConditionType string `db:"condition_type"`
 }
 
 type IncludeEdgesRow struct {
-	ExecutionID string
-	IncludeID   string
+	ExecutionID string `db:"execution_id"`
+	IncludeID   string `db:"include_id"`
 }
 
 // The include graph of one condition type; it is bounded by what conditions can
@@ -238,8 +238,8 @@ SELECT id FROM executions WHERE instance_id = $1 AND id = ANY($2::text[]) ORDER 
 `
 
 type LockExecutionsParams struct {
-	InstanceID string
-	Ids        []string
+	InstanceID string   `db:"instance_id"`
+	Ids        []string `db:"ids"`
 }
 
 // NO KEY: a transaction that is about to include one of them need not wait.
@@ -282,16 +282,16 @@ RETURNING e.sequence, e.change_date, (e.xmax = 0)::bool AS created
 `
 
 type PutExecutionParams struct {
-	InstanceID    string
-	ID            string
-	ConditionType string
-	Now           time.Time
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	ConditionType string    `db:"condition_type"`
+	Now           time.Time `db:"now"`
 }
 
 type PutExecutionRow struct {
-	Sequence   int64
-	ChangeDate time.Time
-	Created    bool
+	Sequence   int64     `db:"sequence"`
+	ChangeDate time.Time `db:"change_date"`
+	Created    bool      `db:"created"`
 }
 
 // Of any number of parallel firsts exactly one inserts the row and sees
@@ -313,8 +313,8 @@ DELETE FROM execution_includes WHERE instance_id = $1 AND include_id = $2
 `
 
 type RemoveIncludeFromExecutionsParams struct {
-	InstanceID string
-	IncludeID  string
+	InstanceID string `db:"instance_id"`
+	IncludeID  string `db:"include_id"`
 }
 
 func (q *Queries) RemoveIncludeFromExecutions(ctx context.Context, db DBTX, arg RemoveIncludeFromExecutionsParams) error {
@@ -327,8 +327,8 @@ DELETE FROM execution_targets WHERE instance_id = $1 AND target_id = $2
 `
 
 type RemoveTargetFromExecutionsParams struct {
-	InstanceID string
-	TargetID   string
+	InstanceID string `db:"instance_id"`
+	TargetID   string `db:"target_id"`
 }
 
 func (q *Queries) RemoveTargetFromExecutions(ctx context.Context, db DBTX, arg RemoveTargetFromExecutionsParams) error {
@@ -372,24 +372,24 @@ FROM page
 `
 
 type SearchExecutionsParams struct {
-	PageLimit     int32
-	PageOffset    int64
-	Unfiltered    bool
-	InstanceID    string
-	Ids           []string
-	ConditionType *string
-	Targets       []string
-	Includes      []string
-	Ascending     bool
+	PageLimit     int32    `db:"page_limit"`
+	PageOffset    int64    `db:"page_offset"`
+	Unfiltered    bool     `db:"unfiltered"`
+	InstanceID    string   `db:"instance_id"`
+	Ids           []string `db:"ids"`
+	ConditionType *string  `db:"condition_type"`
+	Targets       []string `db:"targets"`
+	Includes      []string `db:"includes"`
+	Ascending     bool     `db:"ascending"`
 }
 
 type SearchExecutionsRow struct {
-	ID         string
-	Sequence   int64
-	ChangeDate time.Time
-	Targets    []string
-	Includes   []string
-	Total      int64
+	ID         string    `db:"id"`
+	Sequence   int64     `db:"sequence"`
+	ChangeDate time.Time `db:"change_date"`
+	Targets    []string  `db:"targets"`
+	Includes   []string  `db:"includes"`
+	Total      int64     `db:"total"`
 }
 
 // As SearchTargets. Several filters on targets or includes must all be met.
@@ -435,10 +435,10 @@ UPDATE executions SET sequence = $1, change_date = $2 WHERE instance_id = $3 AND
 `
 
 type TouchExecutionParams struct {
-	Sequence   int64
-	ChangeDate time.Time
-	InstanceID string
-	ID         string
+	Sequence   int64     `db:"sequence"`
+	ChangeDate time.Time `db:"change_date"`
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
 }
 
 func (q *Queries) TouchExecution(ctx context.Context, db DBTX, arg TouchExecutionParams) error {

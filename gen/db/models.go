@@ -9,132 +9,169 @@ import (
 	"time"
 )
 
+type Domain struct {
+	InstanceID      string    `db:"instance_id"`
+	ID              string    `db:"id"`
+	OrgID           *string   `db:"org_id"`
+	Domain          string    `db:"domain"`
+	DomainFolded    string    `db:"domain_folded"`
+	IsVerified      bool      `db:"is_verified"`
+	IsPrimary       bool      `db:"is_primary"`
+	ValidationType  int16     `db:"validation_type"`
+	ValidationToken string    `db:"validation_token"`
+	Sequence        int64     `db:"sequence"`
+	CreationDate    time.Time `db:"creation_date"`
+	ChangeDate      time.Time `db:"change_date"`
+}
+
 type Event struct {
-	InstanceID    string
-	Sequence      int64
-	AggregateType string
-	AggregateID   string
-	EventType     string
-	Payload       json.RawMessage
-	Creator       string
-	OwnerType     int16
-	OwnerID       string
-	CreatedAt     time.Time
-	Xid           uint64
+	InstanceID    string          `db:"instance_id"`
+	Sequence      int64           `db:"sequence"`
+	AggregateType string          `db:"aggregate_type"`
+	AggregateID   string          `db:"aggregate_id"`
+	EventType     string          `db:"event_type"`
+	Payload       json.RawMessage `db:"payload"`
+	Creator       string          `db:"creator"`
+	OwnerType     int16           `db:"owner_type"`
+	OwnerID       string          `db:"owner_id"`
+	CreatedAt     time.Time       `db:"created_at"`
+	Xid           uint64          `db:"xid"`
 }
 
 type Execution struct {
-	InstanceID    string
-	ID            string
-	ConditionType string
-	Sequence      int64
-	CreationDate  time.Time
-	ChangeDate    time.Time
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	ConditionType string    `db:"condition_type"`
+	Sequence      int64     `db:"sequence"`
+	CreationDate  time.Time `db:"creation_date"`
+	ChangeDate    time.Time `db:"change_date"`
 }
 
 type ExecutionInclude struct {
-	InstanceID  string
-	ExecutionID string
-	Position    int32
-	IncludeID   string
+	InstanceID  string `db:"instance_id"`
+	ExecutionID string `db:"execution_id"`
+	Position    int32  `db:"position"`
+	IncludeID   string `db:"include_id"`
 }
 
 type ExecutionTarget struct {
-	InstanceID  string
-	ExecutionID string
-	Position    int32
-	TargetID    string
+	InstanceID  string `db:"instance_id"`
+	ExecutionID string `db:"execution_id"`
+	Position    int32  `db:"position"`
+	TargetID    string `db:"target_id"`
 }
 
 type Feature struct {
-	InstanceID string
-	Flags      json.RawMessage
-	Sequence   int64
-	ChangeDate time.Time
+	InstanceID string          `db:"instance_id"`
+	Flags      json.RawMessage `db:"flags"`
+	Sequence   int64           `db:"sequence"`
+	ChangeDate time.Time       `db:"change_date"`
 }
 
 type Instance struct {
-	ID           string
-	Name         string
-	DefaultOrg   *string
-	Sequence     int64
-	CreationDate time.Time
-	ChangeDate   time.Time
-}
-
-type InstanceDomain struct {
-	InstanceID string
-	Domain     string
-	IsPrimary  bool
+	ID                     string    `db:"id"`
+	Name                   string    `db:"name"`
+	DefaultOrg             string    `db:"default_org"`
+	Sequence               int64     `db:"sequence"`
+	CreationDate           time.Time `db:"creation_date"`
+	ChangeDate             time.Time `db:"change_date"`
+	NameFolded             string    `db:"name_folded"`
+	Blocked                bool      `db:"blocked"`
+	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
 }
 
 type Membership struct {
-	InstanceID string
-	UserID     string
-	Level      int16
-	ObjectID   string
-	Roles      []string
-}
-
-type OrgDomain struct {
-	InstanceID string
-	OrgID      string
-	Domain     string
-	IsPrimary  bool
+	InstanceID     string    `db:"instance_id"`
+	UserID         string    `db:"user_id"`
+	Level          int16     `db:"level"`
+	ObjectID       string    `db:"object_id"`
+	Roles          []string  `db:"roles"`
+	ID             string    `db:"id"`
+	OrgID          *string   `db:"org_id"`
+	ProjectID      *string   `db:"project_id"`
+	ProjectGrantID *string   `db:"project_grant_id"`
+	Sequence       int64     `db:"sequence"`
+	CreationDate   time.Time `db:"creation_date"`
+	ChangeDate     time.Time `db:"change_date"`
 }
 
 type Organization struct {
-	InstanceID   string
-	ID           string
-	Name         string
-	Sequence     int64
-	CreationDate time.Time
-	ChangeDate   time.Time
+	InstanceID   string    `db:"instance_id"`
+	ID           string    `db:"id"`
+	Name         string    `db:"name"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
+	NameFolded   string    `db:"name_folded"`
+	State        int16     `db:"state"`
 }
 
 type PersonalAccessToken struct {
-	InstanceID     string
-	TokenHash      []byte
-	ID             string
-	UserID         string
-	Name           string
-	ExpirationDate *time.Time
-	CreationDate   time.Time
+	InstanceID     string     `db:"instance_id"`
+	TokenHash      []byte     `db:"token_hash"`
+	ID             string     `db:"id"`
+	UserID         string     `db:"user_id"`
+	Name           string     `db:"name"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	CreationDate   time.Time  `db:"creation_date"`
+	OrgID          *string    `db:"org_id"`
+	Sequence       int64      `db:"sequence"`
+	ChangeDate     time.Time  `db:"change_date"`
 }
 
 type RowCount struct {
-	InstanceID string
-	Resource   string
-	Slot       int16
-	N          int64
+	InstanceID string `db:"instance_id"`
+	Resource   string `db:"resource"`
+	Slot       int16  `db:"slot"`
+	N          int64  `db:"n"`
 }
 
 type Target struct {
-	InstanceID       string
-	ID               string
-	Name             string
-	NameFolded       string
-	TargetType       string
-	Url              string
-	TimeoutNanos     int64
-	IsAsync          *bool
-	InterruptOnError *bool
-	Sequence         int64
-	CreationDate     time.Time
-	ChangeDate       time.Time
+	InstanceID       string    `db:"instance_id"`
+	ID               string    `db:"id"`
+	Name             string    `db:"name"`
+	NameFolded       string    `db:"name_folded"`
+	TargetType       string    `db:"target_type"`
+	Url              string    `db:"url"`
+	TimeoutNanos     int64     `db:"timeout_nanos"`
+	IsAsync          *bool     `db:"is_async"`
+	InterruptOnError *bool     `db:"interrupt_on_error"`
+	Sequence         int64     `db:"sequence"`
+	CreationDate     time.Time `db:"creation_date"`
+	ChangeDate       time.Time `db:"change_date"`
 }
 
 type User struct {
-	InstanceID   string
-	ID           string
-	OrgID        string
-	Kind         string
-	State        string
-	LoginName    string
-	LoginNameKey string
-	Email        *string
-	PasswordHash *string
-	Sequence     int64
-	CreationDate time.Time
-	ChangeDate   time.Time
+	InstanceID             string     `db:"instance_id"`
+	ID                     string     `db:"id"`
+	OrgID                  *string    `db:"org_id"`
+	State                  int16      `db:"state"`
+	Email                  string     `db:"email"`
+	PasswordHash           *string    `db:"password_hash"`
+	Sequence               int64      `db:"sequence"`
+	CreationDate           time.Time  `db:"creation_date"`
+	ChangeDate             time.Time  `db:"change_date"`
+	UserType               int16      `db:"user_type"`
+	Username               string     `db:"username"`
+	UsernameFolded         string     `db:"username_folded"`
+	GivenName              string     `db:"given_name"`
+	FamilyName             string     `db:"family_name"`
+	NickName               string     `db:"nick_name"`
+	DisplayName            string     `db:"display_name"`
+	DisplayNameFolded      string     `db:"display_name_folded"`
+	PreferredLanguage      string     `db:"preferred_language"`
+	EmailFolded            string     `db:"email_folded"`
+	IsEmailVerified        bool       `db:"is_email_verified"`
+	Phone                  string     `db:"phone"`
+	IsPhoneVerified        bool       `db:"is_phone_verified"`
+	PasswordChanged        *time.Time `db:"password_changed"`
+	PasswordChangeRequired bool       `db:"password_change_required"`
+	Description            string     `db:"description"`
+	AccessTokenType        int16      `db:"access_token_type"`
+	SecretHash             []byte     `db:"secret_hash"`
+	OldSecretHash          []byte     `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time `db:"old_secret_until"`
+	SchemaID               *string    `db:"schema_id"`
+	SchemaRevision         int32      `db:"schema_revision"`
+	Data                   []byte     `db:"data"`
 }

@@ -11,52 +11,40 @@ import (
 )
 
 const createInstance = `-- name: CreateInstance :exec
-INSERT INTO instances (id, name, sequence, creation_date, change_date) VALUES ($1, $2, $3, $4::timestamptz, $4::timestamptz)
+INSERT INTO instances (id, name, name_folded, sequence, creation_date, change_date) VALUES ($1, $2, $3, $4, $5::timestamptz, $5::timestamptz)
 `
 
 type CreateInstanceParams struct {
-	ID       string
-	Name     string
-	Sequence int64
-	Now      time.Time
+	ID         string    `db:"id"`
+	Name       string    `db:"name"`
+	NameFolded string    `db:"name_folded"`
+	Sequence   int64     `db:"sequence"`
+	Now        time.Time `db:"now"`
 }
 
 func (q *Queries) CreateInstance(ctx context.Context, db DBTX, arg CreateInstanceParams) error {
 	_, err := db.Exec(ctx, createInstance,
 		arg.ID,
 		arg.Name,
+		arg.NameFolded,
 		arg.Sequence,
 		arg.Now,
 	)
 	return err
 }
 
-const createInstanceDomain = `-- name: CreateInstanceDomain :exec
-INSERT INTO instance_domains (instance_id, domain, is_primary)
-VALUES ($1, $2, NOT EXISTS (SELECT FROM instance_domains p WHERE p.instance_id = $1 AND p.is_primary))
-`
-
-type CreateInstanceDomainParams struct {
-	InstanceID string
-	Domain     string
-}
-
-func (q *Queries) CreateInstanceDomain(ctx context.Context, db DBTX, arg CreateInstanceDomainParams) error {
-	_, err := db.Exec(ctx, createInstanceDomain, arg.InstanceID, arg.Domain)
-	return err
-}
-
 const createOrg = `-- name: CreateOrg :exec
-INSERT INTO organizations (instance_id, id, name, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5::timestamptz, $5::timestamptz)
+INSERT INTO organizations (instance_id, id, name, name_folded, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6::timestamptz, $6::timestamptz)
 `
 
 type CreateOrgParams struct {
-	InstanceID string
-	ID         string
-	Name       string
-	Sequence   int64
-	Now        time.Time
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
+	Name       string    `db:"name"`
+	NameFolded string    `db:"name_folded"`
+	Sequence   int64     `db:"sequence"`
+	Now        time.Time `db:"now"`
 }
 
 func (q *Queries) CreateOrg(ctx context.Context, db DBTX, arg CreateOrgParams) error {
@@ -64,41 +52,28 @@ func (q *Queries) CreateOrg(ctx context.Context, db DBTX, arg CreateOrgParams) e
 		arg.InstanceID,
 		arg.ID,
 		arg.Name,
+		arg.NameFolded,
 		arg.Sequence,
 		arg.Now,
 	)
 	return err
 }
 
-const createOrgDomain = `-- name: CreateOrgDomain :exec
-INSERT INTO org_domains (instance_id, org_id, domain, is_primary)
-VALUES ($1, $2, $3, NOT EXISTS (SELECT FROM org_domains p WHERE p.instance_id = $1 AND p.org_id = $2 AND p.is_primary))
-`
-
-type CreateOrgDomainParams struct {
-	InstanceID string
-	OrgID      string
-	Domain     string
-}
-
-func (q *Queries) CreateOrgDomain(ctx context.Context, db DBTX, arg CreateOrgDomainParams) error {
-	_, err := db.Exec(ctx, createOrgDomain, arg.InstanceID, arg.OrgID, arg.Domain)
-	return err
-}
-
 const createToken = `-- name: CreateToken :exec
-INSERT INTO personal_access_tokens (instance_id, token_hash, id, user_id, name, expiration_date, creation_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7::timestamptz)
+INSERT INTO personal_access_tokens (instance_id, token_hash, id, org_id, user_id, name, expiration_date, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $9::timestamptz)
 `
 
 type CreateTokenParams struct {
-	InstanceID     string
-	TokenHash      []byte
-	ID             string
-	UserID         string
-	Name           string
-	ExpirationDate *time.Time
-	Now            time.Time
+	InstanceID     string     `db:"instance_id"`
+	TokenHash      []byte     `db:"token_hash"`
+	ID             string     `db:"id"`
+	OrgID          *string    `db:"org_id"`
+	UserID         string     `db:"user_id"`
+	Name           string     `db:"name"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	Sequence       int64      `db:"sequence"`
+	Now            time.Time  `db:"now"`
 }
 
 func (q *Queries) CreateToken(ctx context.Context, db DBTX, arg CreateTokenParams) error {
@@ -106,42 +81,10 @@ func (q *Queries) CreateToken(ctx context.Context, db DBTX, arg CreateTokenParam
 		arg.InstanceID,
 		arg.TokenHash,
 		arg.ID,
+		arg.OrgID,
 		arg.UserID,
 		arg.Name,
 		arg.ExpirationDate,
-		arg.Now,
-	)
-	return err
-}
-
-const createUser = `-- name: CreateUser :exec
-INSERT INTO users (instance_id, id, org_id, kind, login_name, login_name_key, email, password_hash, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10::timestamptz, $10::timestamptz)
-`
-
-type CreateUserParams struct {
-	InstanceID   string
-	ID           string
-	OrgID        string
-	Kind         string
-	LoginName    string
-	LoginNameKey string
-	Email        *string
-	PasswordHash *string
-	Sequence     int64
-	Now          time.Time
-}
-
-func (q *Queries) CreateUser(ctx context.Context, db DBTX, arg CreateUserParams) error {
-	_, err := db.Exec(ctx, createUser,
-		arg.InstanceID,
-		arg.ID,
-		arg.OrgID,
-		arg.Kind,
-		arg.LoginName,
-		arg.LoginNameKey,
-		arg.Email,
-		arg.PasswordHash,
 		arg.Sequence,
 		arg.Now,
 	)
@@ -153,8 +96,8 @@ DELETE FROM personal_access_tokens WHERE instance_id = $1 AND id = $2
 `
 
 type DeleteTokenParams struct {
-	InstanceID string
-	ID         string
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
 }
 
 func (q *Queries) DeleteToken(ctx context.Context, db DBTX, arg DeleteTokenParams) error {
@@ -163,14 +106,26 @@ func (q *Queries) DeleteToken(ctx context.Context, db DBTX, arg DeleteTokenParam
 }
 
 const domainOwner = `-- name: DomainOwner :one
-SELECT instance_id FROM instance_domains WHERE domain = $1
+SELECT instance_id, coalesce(org_id, '')::text AS org_id FROM domains
+WHERE domain = $1 AND is_verified AND (org_id IS NULL) = $2::bool AND (org_id IS NULL OR instance_id = $3)
 `
 
-func (q *Queries) DomainOwner(ctx context.Context, db DBTX, domain string) (string, error) {
-	row := db.QueryRow(ctx, domainOwner, domain)
-	var instance_id string
-	err := row.Scan(&instance_id)
-	return instance_id, err
+type DomainOwnerParams struct {
+	Domain     string `db:"domain"`
+	OfInstance bool   `db:"of_instance"`
+	InstanceID string `db:"instance_id"`
+}
+
+type DomainOwnerRow struct {
+	InstanceID string `db:"instance_id"`
+	OrgID      string `db:"org_id"`
+}
+
+func (q *Queries) DomainOwner(ctx context.Context, db DBTX, arg DomainOwnerParams) (DomainOwnerRow, error) {
+	row := db.QueryRow(ctx, domainOwner, arg.Domain, arg.OfInstance, arg.InstanceID)
+	var i DomainOwnerRow
+	err := row.Scan(&i.InstanceID, &i.OrgID)
+	return i, err
 }
 
 const instanceByName = `-- name: InstanceByName :one
@@ -199,10 +154,10 @@ SELECT roles FROM memberships WHERE instance_id = $1 AND user_id = $2 AND level 
 `
 
 type MembershipRolesParams struct {
-	InstanceID string
-	UserID     string
-	Level      int16
-	ObjectID   string
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+	Level      int16  `db:"level"`
+	ObjectID   string `db:"object_id"`
 }
 
 func (q *Queries) MembershipRoles(ctx context.Context, db DBTX, arg MembershipRolesParams) ([]string, error) {
@@ -222,8 +177,8 @@ SELECT id FROM organizations WHERE instance_id = $1 AND name = $2
 `
 
 type OrgByNameParams struct {
-	InstanceID string
-	Name       string
+	InstanceID string `db:"instance_id"`
+	Name       string `db:"name"`
 }
 
 func (q *Queries) OrgByName(ctx context.Context, db DBTX, arg OrgByNameParams) (string, error) {
@@ -233,57 +188,117 @@ func (q *Queries) OrgByName(ctx context.Context, db DBTX, arg OrgByNameParams) (
 	return id, err
 }
 
-const orgDomainOwner = `-- name: OrgDomainOwner :one
-SELECT org_id FROM org_domains WHERE instance_id = $1 AND domain = $2
-`
-
-type OrgDomainOwnerParams struct {
-	InstanceID string
-	Domain     string
-}
-
-func (q *Queries) OrgDomainOwner(ctx context.Context, db DBTX, arg OrgDomainOwnerParams) (string, error) {
-	row := db.QueryRow(ctx, orgDomainOwner, arg.InstanceID, arg.Domain)
-	var org_id string
-	err := row.Scan(&org_id)
-	return org_id, err
-}
-
 const putMembership = `-- name: PutMembership :exec
-INSERT INTO memberships (instance_id, user_id, level, object_id, roles) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (instance_id, user_id, level, object_id) DO UPDATE SET roles = excluded.roles
+INSERT INTO memberships (instance_id, id, user_id, level, object_id, org_id, roles, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $9::timestamptz)
+ON CONFLICT ON CONSTRAINT memberships_user_key DO UPDATE SET roles = excluded.roles, sequence = excluded.sequence, change_date = excluded.change_date
 `
 
 type PutMembershipParams struct {
-	InstanceID string
-	UserID     string
-	Level      int16
-	ObjectID   string
-	Roles      []string
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
+	UserID     string    `db:"user_id"`
+	Level      int16     `db:"level"`
+	ObjectID   string    `db:"object_id"`
+	OrgID      *string   `db:"org_id"`
+	Roles      []string  `db:"roles"`
+	Sequence   int64     `db:"sequence"`
+	Now        time.Time `db:"now"`
 }
 
 func (q *Queries) PutMembership(ctx context.Context, db DBTX, arg PutMembershipParams) error {
 	_, err := db.Exec(ctx, putMembership,
 		arg.InstanceID,
+		arg.ID,
 		arg.UserID,
 		arg.Level,
 		arg.ObjectID,
+		arg.OrgID,
 		arg.Roles,
+		arg.Sequence,
+		arg.Now,
+	)
+	return err
+}
+
+const seedDomain = `-- name: SeedDomain :exec
+INSERT INTO domains (instance_id, id, org_id, domain, domain_folded, is_verified, is_primary, validation_type, validation_token, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $4, true,
+    NOT EXISTS (SELECT FROM domains p WHERE p.instance_id = $1 AND p.org_id IS NOT DISTINCT FROM $3 AND p.is_primary),
+    0, '', $5, $6::timestamptz, $6::timestamptz)
+`
+
+type SeedDomainParams struct {
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
+	OrgID      *string   `db:"org_id"`
+	Domain     string    `db:"domain"`
+	Sequence   int64     `db:"sequence"`
+	Now        time.Time `db:"now"`
+}
+
+func (q *Queries) SeedDomain(ctx context.Context, db DBTX, arg SeedDomainParams) error {
+	_, err := db.Exec(ctx, seedDomain,
+		arg.InstanceID,
+		arg.ID,
+		arg.OrgID,
+		arg.Domain,
+		arg.Sequence,
+		arg.Now,
+	)
+	return err
+}
+
+const seedUser = `-- name: SeedUser :exec
+INSERT INTO users (instance_id, id, org_id, user_type, username, username_folded, display_name, display_name_folded, email, email_folded, is_email_verified, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7, true, $8, $9::timestamptz, $9::timestamptz)
+`
+
+type SeedUserParams struct {
+	InstanceID     string    `db:"instance_id"`
+	ID             string    `db:"id"`
+	OrgID          *string   `db:"org_id"`
+	UserType       int16     `db:"user_type"`
+	Username       string    `db:"username"`
+	UsernameFolded string    `db:"username_folded"`
+	Email          string    `db:"email"`
+	Sequence       int64     `db:"sequence"`
+	Now            time.Time `db:"now"`
+}
+
+func (q *Queries) SeedUser(ctx context.Context, db DBTX, arg SeedUserParams) error {
+	_, err := db.Exec(ctx, seedUser,
+		arg.InstanceID,
+		arg.ID,
+		arg.OrgID,
+		arg.UserType,
+		arg.Username,
+		arg.UsernameFolded,
+		arg.Email,
+		arg.Sequence,
+		arg.Now,
 	)
 	return err
 }
 
 const setDefaultOrg = `-- name: SetDefaultOrg :exec
-UPDATE instances SET default_org = $1 WHERE id = $2
+UPDATE instances SET default_org = $1, sequence = greatest(sequence, $2), change_date = $3::timestamptz WHERE id = $4
 `
 
 type SetDefaultOrgParams struct {
-	OrgID *string
-	ID    string
+	OrgID    string    `db:"org_id"`
+	Sequence int64     `db:"sequence"`
+	Now      time.Time `db:"now"`
+	ID       string    `db:"id"`
 }
 
 func (q *Queries) SetDefaultOrg(ctx context.Context, db DBTX, arg SetDefaultOrgParams) error {
-	_, err := db.Exec(ctx, setDefaultOrg, arg.OrgID, arg.ID)
+	_, err := db.Exec(ctx, setDefaultOrg,
+		arg.OrgID,
+		arg.Sequence,
+		arg.Now,
+		arg.ID,
+	)
 	return err
 }
 
@@ -292,11 +307,11 @@ UPDATE users SET password_hash = $1, sequence = $2, change_date = $3::timestampt
 `
 
 type SetPasswordHashParams struct {
-	PasswordHash *string
-	Sequence     int64
-	Now          time.Time
-	InstanceID   string
-	ID           string
+	PasswordHash *string   `db:"password_hash"`
+	Sequence     int64     `db:"sequence"`
+	Now          time.Time `db:"now"`
+	InstanceID   string    `db:"instance_id"`
+	ID           string    `db:"id"`
 }
 
 func (q *Queries) SetPasswordHash(ctx context.Context, db DBTX, arg SetPasswordHashParams) error {
@@ -315,15 +330,15 @@ SELECT id, token_hash, expiration_date FROM personal_access_tokens WHERE instanc
 `
 
 type TokenOfUserParams struct {
-	InstanceID string
-	UserID     string
-	Name       string
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+	Name       string `db:"name"`
 }
 
 type TokenOfUserRow struct {
-	ID             string
-	TokenHash      []byte
-	ExpirationDate *time.Time
+	ID             string     `db:"id"`
+	TokenHash      []byte     `db:"token_hash"`
+	ExpirationDate *time.Time `db:"expiration_date"`
 }
 
 func (q *Queries) TokenOfUser(ctx context.Context, db DBTX, arg TokenOfUserParams) (TokenOfUserRow, error) {
@@ -333,30 +348,25 @@ func (q *Queries) TokenOfUser(ctx context.Context, db DBTX, arg TokenOfUserParam
 	return i, err
 }
 
-const userByLoginName = `-- name: UserByLoginName :one
-SELECT id, org_id, kind, password_hash FROM users WHERE instance_id = $1 AND login_name_key = $2
+const userByUsername = `-- name: UserByUsername :one
+SELECT id, user_type, password_hash FROM users WHERE instance_id = $1 AND org_id IS NOT DISTINCT FROM $2 AND username_folded = $3
 `
 
-type UserByLoginNameParams struct {
-	InstanceID   string
-	LoginNameKey string
+type UserByUsernameParams struct {
+	InstanceID     string  `db:"instance_id"`
+	OrgID          *string `db:"org_id"`
+	UsernameFolded string  `db:"username_folded"`
 }
 
-type UserByLoginNameRow struct {
-	ID           string
-	OrgID        string
-	Kind         string
-	PasswordHash *string
+type UserByUsernameRow struct {
+	ID           string  `db:"id"`
+	UserType     int16   `db:"user_type"`
+	PasswordHash *string `db:"password_hash"`
 }
 
-func (q *Queries) UserByLoginName(ctx context.Context, db DBTX, arg UserByLoginNameParams) (UserByLoginNameRow, error) {
-	row := db.QueryRow(ctx, userByLoginName, arg.InstanceID, arg.LoginNameKey)
-	var i UserByLoginNameRow
-	err := row.Scan(
-		&i.ID,
-		&i.OrgID,
-		&i.Kind,
-		&i.PasswordHash,
-	)
+func (q *Queries) UserByUsername(ctx context.Context, db DBTX, arg UserByUsernameParams) (UserByUsernameRow, error) {
+	row := db.QueryRow(ctx, userByUsername, arg.InstanceID, arg.OrgID, arg.UsernameFolded)
+	var i UserByUsernameRow
+	err := row.Scan(&i.ID, &i.UserType, &i.PasswordHash)
 	return i, err
 }

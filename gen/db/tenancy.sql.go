@@ -12,24 +12,25 @@ import (
 )
 
 const callerByToken = `-- name: CallerByToken :one
-SELECT t.instance_id, t.id AS token_id, t.expiration_date, u.id AS user_id, u.org_id
+SELECT t.instance_id, t.id AS token_id, t.expiration_date, u.id AS user_id, coalesce(u.org_id, '')::text AS org_id
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
-WHERE t.instance_id IN ($1, '') AND t.token_hash = $2 AND u.state = 'active'
+LEFT JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
+WHERE t.instance_id IN ($1, '') AND t.token_hash = $2 AND u.state = 1 AND (o.id IS NULL OR o.state = 1)
 LIMIT 1
 `
 
 type CallerByTokenParams struct {
-	InstanceID string
-	TokenHash  []byte
+	InstanceID string `db:"instance_id"`
+	TokenHash  []byte `db:"token_hash"`
 }
 
 type CallerByTokenRow struct {
-	InstanceID     string
-	TokenID        string
-	ExpirationDate *time.Time
-	UserID         string
-	OrgID          string
+	InstanceID     string     `db:"instance_id"`
+	TokenID        string     `db:"token_id"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	UserID         string     `db:"user_id"`
+	OrgID          string     `db:"org_id"`
 }
 
 // The user behind a personal access token, if both are good now. Tokens of the
@@ -45,6 +46,24 @@ func (q *Queries) CallerByToken(ctx context.Context, db DBTX, arg CallerByTokenP
 		&i.OrgID,
 	)
 	return i, err
+}
+
+const everUsed = `-- name: EverUsed :one
+SELECT EXISTS (SELECT FROM events WHERE instance_id = $1 AND aggregate_type = $2 AND aggregate_id = $3)::bool
+`
+
+type EverUsedParams struct {
+	InstanceID    string `db:"instance_id"`
+	AggregateType string `db:"aggregate_type"`
+	AggregateID   string `db:"aggregate_id"`
+}
+
+// IDs are never given again: the events of a deleted object stay (SEC-219).
+func (q *Queries) EverUsed(ctx context.Context, db DBTX, arg EverUsedParams) (bool, error) {
+	row := db.QueryRow(ctx, everUsed, arg.InstanceID, arg.AggregateType, arg.AggregateID)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const featuresOf = `-- name: FeaturesOf :one
@@ -64,12 +83,14 @@ func (q *Queries) FeaturesOf(ctx context.Context, db DBTX, instanceID string) (F
 }
 
 const firstInstances = `-- name: FirstInstances :many
-SELECT id, name FROM instances ORDER BY id LIMIT 2
+SELECT id, name, default_org, blocked FROM instances ORDER BY id LIMIT 2
 `
 
 type FirstInstancesRow struct {
-	ID   string
-	Name string
+	ID         string `db:"id"`
+	Name       string `db:"name"`
+	DefaultOrg string `db:"default_org"`
+	Blocked    bool   `db:"blocked"`
 }
 
 // Two are enough to know whether there is exactly one.
@@ -82,7 +103,12 @@ func (q *Queries) FirstInstances(ctx context.Context, db DBTX) ([]FirstInstances
 	items := []FirstInstancesRow{}
 	for rows.Next() {
 		var i FirstInstancesRow
-		if err := rows.Scan(&i.ID, &i.Name); err != nil {
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.DefaultOrg,
+			&i.Blocked,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)
@@ -94,34 +120,49 @@ func (q *Queries) FirstInstances(ctx context.Context, db DBTX) ([]FirstInstances
 }
 
 const instanceByDomain = `-- name: InstanceByDomain :one
-SELECT i.id, i.name FROM instance_domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = $1
+SELECT i.id, i.name, i.default_org, i.blocked FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = $1 AND d.org_id IS NULL AND d.is_verified
 `
 
 type InstanceByDomainRow struct {
-	ID   string
-	Name string
+	ID         string `db:"id"`
+	Name       string `db:"name"`
+	DefaultOrg string `db:"default_org"`
+	Blocked    bool   `db:"blocked"`
 }
 
+// Only a validated domain routes (SEC-222).
 func (q *Queries) InstanceByDomain(ctx context.Context, db DBTX, domain string) (InstanceByDomainRow, error) {
 	row := db.QueryRow(ctx, instanceByDomain, domain)
 	var i InstanceByDomainRow
-	err := row.Scan(&i.ID, &i.Name)
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.DefaultOrg,
+		&i.Blocked,
+	)
 	return i, err
 }
 
 const instanceByID = `-- name: InstanceByID :one
-SELECT id, name FROM instances WHERE id = $1
+SELECT id, name, default_org, blocked FROM instances WHERE id = $1
 `
 
 type InstanceByIDRow struct {
-	ID   string
-	Name string
+	ID         string `db:"id"`
+	Name       string `db:"name"`
+	DefaultOrg string `db:"default_org"`
+	Blocked    bool   `db:"blocked"`
 }
 
 func (q *Queries) InstanceByID(ctx context.Context, db DBTX, id string) (InstanceByIDRow, error) {
 	row := db.QueryRow(ctx, instanceByID, id)
 	var i InstanceByIDRow
-	err := row.Scan(&i.ID, &i.Name)
+	err := row.Scan(
+		&i.ID,
+		&i.Name,
+		&i.DefaultOrg,
+		&i.Blocked,
+	)
 	return i, err
 }
 
@@ -132,8 +173,8 @@ RETURNING instance_id, flags, sequence, change_date
 `
 
 type LockFeaturesParams struct {
-	InstanceID string
-	Now        time.Time
+	InstanceID string    `db:"instance_id"`
+	Now        time.Time `db:"now"`
 }
 
 // Makes the row if it is not there, so that there is one to lock.
@@ -154,14 +195,14 @@ SELECT level, object_id, roles FROM memberships WHERE instance_id = $1 AND user_
 `
 
 type MembershipsOfUserParams struct {
-	InstanceID string
-	UserID     string
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
 }
 
 type MembershipsOfUserRow struct {
-	Level    int16
-	ObjectID string
-	Roles    []string
+	Level    int16    `db:"level"`
+	ObjectID string   `db:"object_id"`
+	Roles    []string `db:"roles"`
 }
 
 func (q *Queries) MembershipsOfUser(ctx context.Context, db DBTX, arg MembershipsOfUserParams) ([]MembershipsOfUserRow, error) {
@@ -185,12 +226,12 @@ func (q *Queries) MembershipsOfUser(ctx context.Context, db DBTX, arg Membership
 }
 
 const orgByDomain = `-- name: OrgByDomain :one
-SELECT org_id FROM org_domains WHERE instance_id = $1 AND domain = $2
+SELECT org_id::text FROM domains WHERE instance_id = $1 AND domain = $2 AND org_id IS NOT NULL AND is_verified
 `
 
 type OrgByDomainParams struct {
-	InstanceID string
-	Domain     string
+	InstanceID string `db:"instance_id"`
+	Domain     string `db:"domain"`
 }
 
 func (q *Queries) OrgByDomain(ctx context.Context, db DBTX, arg OrgByDomainParams) (string, error) {
@@ -205,8 +246,8 @@ SELECT id FROM organizations WHERE instance_id = $1 AND id = $2
 `
 
 type OrgByIDParams struct {
-	InstanceID string
-	ID         string
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
 }
 
 func (q *Queries) OrgByID(ctx context.Context, db DBTX, arg OrgByIDParams) (string, error) {
@@ -217,7 +258,7 @@ func (q *Queries) OrgByID(ctx context.Context, db DBTX, arg OrgByIDParams) (stri
 }
 
 const primaryDomains = `-- name: PrimaryDomains :many
-SELECT domain FROM instance_domains WHERE is_primary ORDER BY domain LIMIT 20
+SELECT domain FROM domains WHERE is_primary AND org_id IS NULL ORDER BY domain LIMIT 20
 `
 
 // For the operator's log when a host is unknown.
@@ -241,15 +282,26 @@ func (q *Queries) PrimaryDomains(ctx context.Context, db DBTX) ([]string, error)
 	return items, nil
 }
 
+const primaryHost = `-- name: PrimaryHost :one
+SELECT domain FROM domains WHERE instance_id = $1 AND org_id IS NULL AND is_primary
+`
+
+func (q *Queries) PrimaryHost(ctx context.Context, db DBTX, instanceID string) (string, error) {
+	row := db.QueryRow(ctx, primaryHost, instanceID)
+	var domain string
+	err := row.Scan(&domain)
+	return domain, err
+}
+
 const updateFeatures = `-- name: UpdateFeatures :exec
 UPDATE features SET flags = $1, sequence = $2, change_date = $3 WHERE instance_id = $4
 `
 
 type UpdateFeaturesParams struct {
-	Flags      json.RawMessage
-	Sequence   int64
-	ChangeDate time.Time
-	InstanceID string
+	Flags      json.RawMessage `db:"flags"`
+	Sequence   int64           `db:"sequence"`
+	ChangeDate time.Time       `db:"change_date"`
+	InstanceID string          `db:"instance_id"`
 }
 
 func (q *Queries) UpdateFeatures(ctx context.Context, db DBTX, arg UpdateFeaturesParams) error {

@@ -97,9 +97,9 @@ func (s *Service) checkExists(c *actionv3.Condition) error {
 	}
 	checkPoint := func(field, method, service string) error {
 		switch {
-		case method != "" && s.Operations.Find(method) == nil:
+		case method != "" && s.operations.Find(method) == nil:
 			return missing(field+".method", "method", method)
-		case service != "" && !s.Operations.HasService(service):
+		case service != "" && !s.operations.HasService(service):
 			return missing(field+".service", "service", service)
 		}
 		return nil

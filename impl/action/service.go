@@ -13,31 +13,30 @@
 package action
 
 import (
-	"time"
-
 	"github.com/writ-id/writ/gen/db"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/resource"
 )
-
-// Config holds what Service needs; every field is required.
-type Config struct {
-	DB         *store.DB
-	Operations *policy.Operations // what request and response conditions can name
-	Now        func() time.Time
-	NewID      func() string
-}
 
 // Service implements the actions API. It is safe for concurrent use.
 type Service struct {
 	actionv3.UnsafeServiceActionsServer // a new RPC must fail to compile here
 
-	Config
-	queries *db.Queries
+	resource.Env
+	operations *policy.Operations // what request and response conditions can name
+	queries    *db.Queries
+	targets    *resource.Table[db.Target]
 }
 
 var _ actionv3.ServiceActionsServer = (*Service)(nil)
 
-// New returns a Service over c.
-func New(c Config) *Service { return &Service{Config: c, queries: db.New()} }
+// New returns a Service over env.
+func New(env resource.Env, operations *policy.Operations) *Service {
+	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.NewTable[db.Target](env, resource.Spec{
+		Table: "targets", Kind: "target",
+		Sort: map[string]string{
+			"timeout": "t.timeout_nanos", "async": "coalesce(t.is_async, false)", "interrupt_on_error": "coalesce(t.interrupt_on_error, false)",
+		},
+	})}
+}

@@ -56,6 +56,16 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 	return sequence, nil
 }
 
+// Columns returns the parameters of append_event, for statements that append e
+// while they change what it tells of.
+func Columns(e Event) []any {
+	kind := kindOf(e.Payload)
+	return []any{
+		e.InstanceID, kind.GetAggregate(), e.ObjectID, kind.GetType(), JSON(e.Payload),
+		e.Creator, int16(e.Owner.GetType()), e.Owner.GetId(), e.At,
+	}
+}
+
 func kindOf(payload Payload) interface {
 	GetType() string
 	GetAggregate() string

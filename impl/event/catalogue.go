@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
@@ -25,10 +26,21 @@ type Catalogue struct {
 }
 
 // Known is the catalogue of this build.
-var Known = newCatalogue(eventv1.File_writ_event_v1_event_proto.Messages())
+var Known = newCatalogue()
 
-func newCatalogue(messages protoreflect.MessageDescriptors) *Catalogue {
+func newCatalogue() *Catalogue {
 	c := &Catalogue{kinds: map[protoreflect.FullName]*policyv1.Event{}}
+	pkg := eventv1.File_writ_event_v1_event_proto.Package()
+	protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
+		c.add(file.Messages())
+		return true
+	})
+	slices.Sort(c.events)
+	slices.Sort(c.functions)
+	return c
+}
+
+func (c *Catalogue) add(messages protoreflect.MessageDescriptors) {
 	for i := range messages.Len() {
 		message := messages.Get(i)
 		if kind := proto.GetExtension(message.Options(), policyv1.E_Event).(*policyv1.Event); kind != nil {
@@ -39,9 +51,6 @@ func newCatalogue(messages protoreflect.MessageDescriptors) *Catalogue {
 			c.functions = append(c.functions, function.GetName())
 		}
 	}
-	slices.Sort(c.events)
-	slices.Sort(c.functions)
-	return c
 }
 
 // Functions returns the names of all functions, sorted.

@@ -42,6 +42,7 @@ const (
 	MethodNotAllowed                 // no operation with this HTTP method
 	UnsupportedMediaType             // the body is of another type
 	TooLarge                         // the body is too long
+	Blocked                          // the instance is switched off by its operator
 )
 
 var kinds = [...]struct {
@@ -61,6 +62,7 @@ var kinds = [...]struct {
 	MethodNotAllowed:     {codes.Unimplemented, http.StatusMethodNotAllowed},
 	UnsupportedMediaType: {codes.InvalidArgument, http.StatusUnsupportedMediaType},
 	TooLarge:             {codes.ResourceExhausted, http.StatusRequestEntityTooLarge},
+	Blocked:              {codes.ResourceExhausted, http.StatusTooManyRequests},
 }
 
 // RetryAfter is what a client is told to wait after an Unavailable.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/store"
@@ -20,27 +19,7 @@ type Caller struct {
 	InstanceID string // "" for a user of the system
 	expires    *time.Time
 	grants     []grant
-}
-
-// grant is a set of roles on one object of the hierarchy.
-type grant struct {
-	level    policyv1.Level
-	objectID string
-	roles    []string
-}
-
-// may reports whether the caller holds the permission in the context. Roles of
-// a level hold on the levels below it.
-func (c *Caller) may(roles *Roles, permission string, in Context) bool {
-	for _, g := range c.grants {
-		covers := g.level == policyv1.Level_LEVEL_SYSTEM ||
-			g.level == policyv1.Level_LEVEL_INSTANCE && in.Level != policyv1.Level_LEVEL_SYSTEM && g.objectID == in.InstanceID ||
-			g.level == policyv1.Level_LEVEL_ORG && in.Level == policyv1.Level_LEVEL_ORG && g.objectID == in.OrgID
-		if covers && roles.grants(g.roles, permission) {
-			return true
-		}
-	}
-	return false
+	root       bool // the product itself, for example applying a seed
 }
 
 // TokenPrefix marks personal access tokens, for secret scanners.
@@ -99,23 +78,4 @@ func (c *Chain) loadCaller(ctx context.Context, key tokenKey) (*Caller, error) {
 		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
 	}
 	return caller, nil
-}
-
-// Context is the step of the hierarchy a call applies to.
-type Context struct {
-	Level      policyv1.Level
-	InstanceID string // empty on the level of the system
-	OrgID      string // set on the level of an organization
-}
-
-// Owner returns the context as the owner of what is created in it.
-func (c Context) Owner() *object.Owner {
-	switch c.Level {
-	case policyv1.Level_LEVEL_SYSTEM:
-		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_SYSTEM}
-	case policyv1.Level_LEVEL_ORG:
-		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: c.OrgID}
-	default:
-		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: c.InstanceID}
-	}
 }

@@ -86,6 +86,9 @@ type Call struct {
 	Caller    *Caller
 	Context   Context // what the call applies to
 	request   *Request
+	roles     *Roles
+	scope     *Scope
+	asked     bool // whether the scope was looked at
 }
 
 // AnswerStatus makes the call answer another of the HTTP statuses its contract
@@ -165,7 +168,21 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	// Executions on requests and responses belong here, around the handler: they
 	// see a request that is valid and permitted, and what they change of it has
 	// to pass validator.check and permit again.
-	return next(context.WithValue(ctx, callKey{}, call), req)
+	res, err = next(context.WithValue(ctx, callKey{}, call), req)
+	if err == nil && call.Operation.reach == policyv1.Reach_REACH_OBJECT && !call.asked {
+		err = errors.New("the method reached an object without asking whether the caller may")
+	}
+	return res, err
+}
+
+// As returns a context in which the product itself acts, in a context of its
+// own choice and with every permission: it applies a seed by the same methods
+// that serve calls.
+func As(ctx context.Context, in Context, roles *Roles) context.Context {
+	return context.WithValue(ctx, callKey{}, &Call{
+		Operation: &Operation{}, Instance: &Instance{ID: in.InstanceID}, Context: in, roles: roles,
+		Caller: &Caller{UserID: "system", root: true}, scope: &Scope{All: true}, request: &Request{},
+	})
 }
 
 // admit takes the steps before the handler, in order.
@@ -178,6 +195,9 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	instance, err := c.instance(ctx, request.Host)
 	if err != nil {
 		return nil, err
+	}
+	if instance.Blocked && !op.ofSystem() {
+		return nil, fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
 	}
 	caller, err := c.caller(ctx, request.Authorization, instance)
 	if err != nil {
@@ -195,15 +215,25 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	if err != nil {
 		return nil, err
 	}
-	if err := c.permit(op, caller, in); err != nil {
-		return nil, err
-	}
-	return &Call{Operation: op, Instance: instance, Caller: caller, Context: in, request: request}, nil
+	call := &Call{Operation: op, Instance: instance, Caller: caller, Context: in, request: request, roles: c.roles}
+	return call, c.permit(call)
 }
 
-func (c *Chain) permit(op *Operation, caller *Caller, in Context) error {
-	if op.Permission == "" || caller.may(c.roles, op.Permission, in) {
-		return nil
+// permit refuses callers that hold the permission nowhere it would count. Where
+// it has to be held at the object, the method asks (Call.Reaches, Call.Scope).
+func (c *Chain) permit(call *Call) error {
+	op, at := call.Operation, call.Context.place()
+	if op.reach != policyv1.Reach_REACH_OBJECT {
+		call.scope = &Scope{All: true}
+		if op.Permission == "" || call.Caller.may(c.roles, op.Permission, at) {
+			return nil
+		}
+	} else {
+		call.scope = call.Caller.scope(c.roles, op, call.Context.InstanceID)
+		within := at.OrgID == "" || call.scope.has(at) || len(call.scope.Projects)+len(call.scope.ProjectGrants) > 0 || call.scope.UserID != ""
+		if within && !call.scope.empty() {
+			return nil
+		}
 	}
 	return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the caller lacks the permission %s in this context", op.Permission)
 }

@@ -16,8 +16,10 @@ import (
 
 // Instance is a tenant.
 type Instance struct {
-	ID   string
-	Name string
+	ID         string
+	Name       string
+	DefaultOrg string // "" when it has none
+	Blocked    bool
 }
 
 // instance returns the tenant of a Host header: by exact registered domain, or
@@ -38,7 +40,7 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 	q := db.New()
 	row, err := q.InstanceByDomain(ctx, c.DB.Pool, domain)
 	if err == nil {
-		return &Instance{row.ID, row.Name}, nil
+		return instanceOf(db.InstanceByIDRow(row)), nil
 	}
 	if !store.NoRow(err) {
 		return nil, err
@@ -48,7 +50,7 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 		return nil, err
 	}
 	if len(some) == 1 {
-		return &Instance{some[0].ID, some[0].Name}, nil
+		return instanceOf(db.InstanceByIDRow(some[0])), nil
 	}
 	expected, err := q.PrimaryDomains(ctx, c.DB.Pool)
 	if err != nil {
@@ -56,6 +58,10 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 	}
 	c.Logger.LogAttrs(ctx, slog.LevelWarn, "unknown host", slog.String("host", domain), slog.Any("expected", expected))
 	return nil, nil
+}
+
+func instanceOf(row db.InstanceByIDRow) *Instance {
+	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked}
 }
 
 // canonicalHost returns a Host header as domains are stored: without port and
@@ -83,14 +89,40 @@ func (c *Chain) context(ctx context.Context, op *Operation, req any, instance *I
 	}
 	selecting, ok := req.(contextual)
 	if !ok || selecting.GetCtx() == nil {
-		return in, nil
+		return within(in, instance)
 	}
 	in, err := c.selected(ctx, selecting.GetCtx(), instance, caller)
 	if err != nil {
 		return Context{}, err
 	}
+	if ofOrgs(op) && in.Level == policyv1.Level_LEVEL_INSTANCE {
+		in.Level = policyv1.Level_LEVEL_ORG
+		chosen, err := db.New().InstanceByID(ctx, c.DB.Pool, in.InstanceID)
+		if err != nil {
+			return Context{}, err
+		}
+		return within(in, instanceOf(chosen))
+	}
 	if len(op.levels) > 0 && !slices.Contains(op.levels, in.Level) {
 		return Context{}, fault.Invalid("CONTEXT_NOT_APPLICABLE", "ctx", "the operation does not apply to this kind of context")
+	}
+	return in, nil
+}
+
+// ofOrgs reports whether an operation applies to organizations only.
+func ofOrgs(op *Operation) bool {
+	return len(op.levels) == 1 && op.levels[0] == policyv1.Level_LEVEL_ORG
+}
+
+// within puts what belongs to an organization into the default one of the
+// instance when the call does not name another.
+func within(in Context, instance *Instance) (Context, error) {
+	if in.Level != policyv1.Level_LEVEL_ORG {
+		return in, nil
+	}
+	in.OrgID = instance.DefaultOrg
+	if in.OrgID == "" {
+		return in, fault.Invalid("CONTEXT_REQUIRED", "ctx", "the instance has no default organization: name one")
 	}
 	return in, nil
 }

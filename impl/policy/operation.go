@@ -19,6 +19,8 @@ type Operation struct {
 	Feature    policyv1.Feature
 	Success    []uint32
 	levels     []policyv1.Level
+	reach      policyv1.Reach
+	self       bool
 }
 
 // Operations holds the operations of the mounted services by method.
@@ -48,7 +50,7 @@ func NewOperations(services ...string) (*Operations, error) {
 			full := "/" + name + "/" + string(method.Name())
 			o.byMethod[full] = &Operation{
 				Method: full, Permission: option.GetPermission(), Feature: option.GetFeature(),
-				Success: option.GetSuccess(), levels: option.GetLevels(),
+				Success: option.GetSuccess(), levels: option.GetLevels(), reach: option.GetReach(), self: option.GetSelf(),
 			}
 			o.methods = append(o.methods, full)
 		}
@@ -82,6 +84,11 @@ func (o *Operations) Permissions() []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// ofSystem reports whether the operation belongs to the system API.
+func (o *Operation) ofSystem() bool {
+	return len(o.levels) > 0 && o.levels[0] == policyv1.Level_LEVEL_SYSTEM
 }
 
 // FeatureName returns the name of a feature as the feature API spells it, for

@@ -8,10 +8,12 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
-	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/fault"
@@ -19,7 +21,16 @@ import (
 
 func allOperations(t *testing.T) *Operations {
 	t.Helper()
-	operations, err := NewOperations(actionv3.ServiceActions_ServiceDesc.ServiceName, featurev2.ServiceFeatures_ServiceDesc.ServiceName)
+	var services []string
+	protoregistry.GlobalFiles.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			if strings.HasPrefix(string(file.Package()), "writ.") {
+				services = append(services, string(file.Services().Get(i).FullName()))
+			}
+		}
+		return true
+	})
+	operations, err := NewOperations(services...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +108,7 @@ func TestRolesHoldOnTheirLevelAndBelow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if got := test.caller.may(roles, test.permission, test.in); got != test.want {
+			if got := test.caller.may(roles, test.permission, test.in.place()); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

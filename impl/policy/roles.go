@@ -24,6 +24,7 @@ type role struct {
 
 var levelNames = map[string]policyv1.Level{
 	"system": policyv1.Level_LEVEL_SYSTEM, "instance": policyv1.Level_LEVEL_INSTANCE, "org": policyv1.Level_LEVEL_ORG,
+	"project": policyv1.Level_LEVEL_PROJECT, "project_grant": policyv1.Level_LEVEL_PROJECT_GRANT,
 }
 
 // NewRoles reads the table of the contract.

@@ -39,17 +39,17 @@ func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *obj
 		page.Limit = defaultLimit
 	}
 	// Read before the page, so that the page has seen at least this event.
-	newest, err := db.New().NewestEvent(ctx, s.Pool, instanceID)
+	newest, err := db.New().NewestEvent(ctx, s.Conn(ctx), instanceID)
 	if err != nil && !store.NoRow(err) {
 		return nil, nil, err
 	}
-	rows, err := query(ctx, s.Search, page)
+	rows, err := query(ctx, s.SearchConn(ctx), page)
 	if err != nil {
 		return nil, nil, err
 	}
 	counted := rows
 	if len(rows) == 0 && page.Offset > 0 { // past the end no row tells the total
-		if counted, err = query(ctx, s.Search, Page{Limit: 1, Asc: page.Asc}); err != nil {
+		if counted, err = query(ctx, s.SearchConn(ctx), Page{Limit: 1, Asc: page.Asc}); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -12,18 +12,9 @@ import (
 // and "STRASSE" are one). It is what *_folded columns hold.
 func Fold(text string) string { return cases.Fold().String(text) }
 
-// TextFilters collects the text filters of a search on one column, as LIKE
-// patterns. The first of each kind stands alone because the planner can use an
-// index for it; the others are only checked.
-type TextFilters struct {
-	Like        *string // on the column
-	Folded      *string // on its case-folded twin
-	MoreLikes   []string
-	MoreFoldeds []string
-}
-
-// Add adds one filter; all that are added must be met.
-func (f *TextFilters) Add(text string, method object.TextFilterMethod) {
+// Patterns returns the LIKE patterns of a text filter: one for the column, one
+// for its case-folded twin, "" for none.
+func Patterns(text string, method object.TextFilterMethod) (exact, folded string) {
 	before, after, ignoreCase := "", "", false
 	switch method {
 	case object.TextFilterMethod_TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE:
@@ -41,28 +32,20 @@ func (f *TextFilters) Add(text string, method object.TextFilterMethod) {
 	case object.TextFilterMethod_TEXT_FILTER_METHOD_ENDS_WITH_IGNORE_CASE:
 		before, ignoreCase = "%", true
 	}
-	folded := before + literal(Fold(text)) + after
+	pattern := before + Literal(Fold(text)) + after
 	if ignoreCase {
-		put(&f.Folded, &f.MoreFoldeds, folded)
-		return
+		return "", pattern
 	}
-	put(&f.Like, &f.MoreLikes, before+literal(text)+after)
-	if before != "" {
-		// Only the folded column has the trigram index. Folding works character
-		// by character, so what contains the text also contains it folded.
-		put(&f.Folded, &f.MoreFoldeds, folded)
+	exact = before + Literal(text) + after
+	if before == "" {
+		return exact, ""
 	}
-}
-
-func put(first **string, more *[]string, pattern string) {
-	if *first == nil {
-		*first = &pattern
-	} else {
-		*more = append(*more, pattern)
-	}
+	// Only the folded column has the trigram index. Folding works character by
+	// character, so what contains the text also contains it folded.
+	return exact, pattern
 }
 
 var escape = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// literal escapes what LIKE would interpret.
-func literal(text string) string { return escape.Replace(text) }
+// Literal escapes what LIKE would interpret.
+func Literal(text string) string { return escape.Replace(text) }

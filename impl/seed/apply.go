@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -136,7 +137,7 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 		if err != nil {
 			return err
 		}
-		if err := r.queries.CreateInstance(ctx, r.tx, db.CreateInstanceParams{ID: id, Name: instance.Name, Sequence: sequence, Now: r.now}); err != nil {
+		if err := r.queries.CreateInstance(ctx, r.tx, db.CreateInstanceParams{ID: id, Name: instance.Name, NameFolded: resource.Fold(instance.Name), Sequence: sequence, Now: r.now}); err != nil {
 			return err
 		}
 	case err != nil:
@@ -146,7 +147,7 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 	}
 	in := policy.Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: id}
 	for _, domain := range instance.Domains {
-		if err := r.instanceDomain(ctx, in, domain); err != nil {
+		if err := r.domain(ctx, in, domain); err != nil {
 			return err
 		}
 	}
@@ -161,18 +162,29 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 	return nil
 }
 
-func (r *run) instanceDomain(ctx context.Context, in policy.Context, domain string) error {
-	owner, err := r.queries.DomainOwner(ctx, r.tx, domain)
-	if err == nil && owner != in.InstanceID {
-		return fmt.Errorf("the domain %q belongs to another instance", domain)
+// domain makes a domain of an instance or an organization exist.
+func (r *run) domain(ctx context.Context, in policy.Context, domain string) error {
+	owner, err := r.queries.DomainOwner(ctx, r.tx, db.DomainOwnerParams{InstanceID: in.InstanceID, Domain: domain, OfInstance: in.OrgID == ""})
+	if err == nil && (owner.InstanceID != in.InstanceID || owner.OrgID != in.OrgID) {
+		return fmt.Errorf("the domain %q belongs to somebody else", domain)
 	}
 	if err == nil || !store.NoRow(err) {
 		return err
 	}
-	if _, err := r.record(ctx, in.InstanceID, in.InstanceID, in.Owner(), &eventv1.InstanceDomainAdded{Domain: domain}); err != nil {
+	id := r.NewID()
+	sequence, err := r.record(ctx, in.InstanceID, id, in.Owner(), &eventv1.DomainAdded{Domain: domain, IsVerified: true})
+	if err != nil {
 		return err
 	}
-	return r.queries.CreateInstanceDomain(ctx, r.tx, db.CreateInstanceDomainParams{InstanceID: in.InstanceID, Domain: domain})
+	return r.queries.SeedDomain(ctx, r.tx, db.SeedDomainParams{InstanceID: in.InstanceID, ID: id, OrgID: orgOf(in), Domain: domain, Sequence: sequence, Now: r.now})
+}
+
+// orgOf returns the organization of a context, nil for none.
+func orgOf(in policy.Context) *string {
+	if in.OrgID == "" {
+		return nil
+	}
+	return &in.OrgID
 }
 
 func (r *run) organization(ctx context.Context, in policy.Context, path string, org Organization) error {
@@ -184,7 +196,7 @@ func (r *run) organization(ctx context.Context, in policy.Context, path string, 
 		if err != nil {
 			return err
 		}
-		if err := r.queries.CreateOrg(ctx, r.tx, db.CreateOrgParams{InstanceID: in.InstanceID, ID: id, Name: org.Name, Sequence: sequence, Now: r.now}); err != nil {
+		if err := r.queries.CreateOrg(ctx, r.tx, db.CreateOrgParams{InstanceID: in.InstanceID, ID: id, Name: org.Name, NameFolded: resource.Fold(org.Name), Sequence: sequence, Now: r.now}); err != nil {
 			return err
 		}
 	case err != nil:
@@ -193,13 +205,13 @@ func (r *run) organization(ctx context.Context, in policy.Context, path string, 
 		return fmt.Errorf("it exists with the ID %q, not %q", id, org.ID)
 	}
 	if org.Default {
-		if err := r.queries.SetDefaultOrg(ctx, r.tx, db.SetDefaultOrgParams{OrgID: &id, ID: in.InstanceID}); err != nil {
+		if err := r.queries.SetDefaultOrg(ctx, r.tx, db.SetDefaultOrgParams{OrgID: id, Now: r.now, ID: in.InstanceID}); err != nil {
 			return err
 		}
 	}
 	inOrg := policy.Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: in.InstanceID, OrgID: id}
 	for _, domain := range org.Domains {
-		if err := r.orgDomain(ctx, inOrg, domain); err != nil {
+		if err := r.domain(ctx, inOrg, domain); err != nil {
 			return err
 		}
 	}
@@ -209,20 +221,6 @@ func (r *run) organization(ctx context.Context, in policy.Context, path string, 
 		}
 	}
 	return nil
-}
-
-func (r *run) orgDomain(ctx context.Context, in policy.Context, domain string) error {
-	owner, err := r.queries.OrgDomainOwner(ctx, r.tx, db.OrgDomainOwnerParams{InstanceID: in.InstanceID, Domain: domain})
-	if err == nil && owner != in.OrgID {
-		return fmt.Errorf("the domain %q belongs to another organization", domain)
-	}
-	if err == nil || !store.NoRow(err) {
-		return err
-	}
-	if _, err := r.record(ctx, in.InstanceID, in.OrgID, in.Owner(), &eventv1.OrgDomainAdded{Domain: domain}); err != nil {
-		return err
-	}
-	return r.queries.CreateOrgDomain(ctx, r.tx, db.CreateOrgDomainParams{InstanceID: in.InstanceID, OrgID: in.OrgID, Domain: domain})
 }
 
 func (r *run) features(ctx context.Context, in policy.Context, set map[string]bool) error {
@@ -290,15 +288,13 @@ func (r *run) user(ctx context.Context, at place, user User, systemRoles []strin
 	in := at.context
 	path := at.path + ".users." + user.LoginName
 	applied := AppliedUser{InstanceID: in.InstanceID, OrgID: in.OrgID, LoginName: user.LoginName, Human: user.Human != nil}
-	row, err := r.queries.UserByLoginName(ctx, r.tx, db.UserByLoginNameParams{InstanceID: in.InstanceID, LoginNameKey: resource.Fold(user.LoginName)})
+	row, err := r.queries.UserByUsername(ctx, r.tx, db.UserByUsernameParams{InstanceID: in.InstanceID, OrgID: orgOf(in), UsernameFolded: resource.Fold(username(user.LoginName))})
 	exists := err == nil
 	switch {
 	case err != nil && !store.NoRow(err):
 		return err
-	case exists && row.OrgID != in.OrgID:
-		return fmt.Errorf("it exists in another organization")
-	case exists && (row.Kind == "human") != applied.Human:
-		return fmt.Errorf("it exists as a %s", row.Kind)
+	case exists && (row.UserType == 1) != applied.Human:
+		return fmt.Errorf("it exists as a user of the other type")
 	case exists && user.ID != "" && user.ID != row.ID:
 		return fmt.Errorf("it exists with the ID %q, not %q", row.ID, user.ID)
 	}
@@ -346,13 +342,13 @@ func (r *run) user(ctx context.Context, at place, user User, systemRoles []strin
 
 func (r *run) createUser(ctx context.Context, in policy.Context, user User) (string, error) {
 	id := r.idOr(user.ID)
-	create := db.CreateUserParams{
-		InstanceID: in.InstanceID, ID: id, OrgID: in.OrgID, Kind: "machine",
-		LoginName: user.LoginName, LoginNameKey: resource.Fold(user.LoginName), Now: r.now,
+	name := username(user.LoginName)
+	create := db.SeedUserParams{
+		InstanceID: in.InstanceID, ID: id, OrgID: orgOf(in), UserType: 2, Username: name, UsernameFolded: resource.Fold(name), Now: r.now,
 	}
 	var payload event.Payload = &eventv1.MachineAdded{LoginName: user.LoginName}
 	if user.Human != nil {
-		create.Kind, create.Email = "human", &user.Human.Email
+		create.UserType, create.Email = 1, user.Human.Email
 		payload = &eventv1.HumanAdded{LoginName: user.LoginName, Email: user.Human.Email}
 	}
 	sequence, err := r.record(ctx, in.InstanceID, id, in.Owner(), payload)
@@ -360,7 +356,13 @@ func (r *run) createUser(ctx context.Context, in policy.Context, user User) (str
 		return "", err
 	}
 	create.Sequence = sequence
-	return id, r.queries.CreateUser(ctx, r.tx, create)
+	return id, r.queries.SeedUser(ctx, r.tx, create)
+}
+
+// username returns a login name without the domain of the organization.
+func username(loginName string) string {
+	name, _, _ := strings.Cut(loginName, "@")
+	return name
 }
 
 func (r *run) password(ctx context.Context, in policy.Context, user AppliedUser, hash *string) error {
@@ -400,23 +402,18 @@ func (r *run) membership(ctx context.Context, in policy.Context, userID string, 
 	if slices.Equal(old, roles) {
 		return nil
 	}
-	if level != policyv1.Level_LEVEL_SYSTEM { // the system has no member events yet
-		var payload event.Payload = &eventv1.InstanceMemberAdded{UserId: userID, Roles: roles}
-		switch {
-		case level == policyv1.Level_LEVEL_ORG && err == nil:
-			payload = &eventv1.OrgMemberChanged{UserId: userID, Roles: roles}
-		case level == policyv1.Level_LEVEL_ORG:
-			payload = &eventv1.OrgMemberAdded{UserId: userID, Roles: roles}
-		case err == nil:
-			payload = &eventv1.InstanceMemberChanged{UserId: userID, Roles: roles}
-		}
-		if _, err := r.record(ctx, in.InstanceID, objectID, in.Owner(), payload); err != nil {
-			return err
-		}
+	id := r.NewID()
+	sequence, err := r.record(ctx, in.InstanceID, id, in.Owner(), &eventv1.MembershipAdded{UserId: userID, Level: uint32(level), ObjectId: objectID, Roles: roles})
+	if err != nil {
+		return err
 	}
-	return r.queries.PutMembership(ctx, r.tx, db.PutMembershipParams{
-		InstanceID: in.InstanceID, UserID: userID, Level: int16(level), ObjectID: objectID, Roles: roles,
-	})
+	put := db.PutMembershipParams{
+		InstanceID: in.InstanceID, ID: id, UserID: userID, Level: int16(level), ObjectID: objectID, Roles: roles, Sequence: sequence, Now: r.now,
+	}
+	if level == policyv1.Level_LEVEL_ORG {
+		put.OrgID = &objectID
+	}
+	return r.queries.PutMembership(ctx, r.tx, put)
 }
 
 // token makes a token exist and returns it, or "" when it exists unknown.
@@ -448,12 +445,13 @@ func (r *run) token(ctx context.Context, in policy.Context, userID, path string,
 	if token.Expires != nil {
 		added.ExpirationDate = timestamppb.New(*token.Expires)
 	}
-	if _, err := r.record(ctx, in.InstanceID, userID, in.Owner(), added); err != nil {
+	sequence, err := r.record(ctx, in.InstanceID, userID, in.Owner(), added)
+	if err != nil {
 		return "", err
 	}
 	return value, r.queries.CreateToken(ctx, r.tx, db.CreateTokenParams{
 		InstanceID: in.InstanceID, TokenHash: hash[:], ID: added.GetTokenId(), UserID: userID, Name: token.Name,
-		ExpirationDate: token.Expires, Now: r.now,
+		ExpirationDate: token.Expires, OrgID: orgOf(in), Sequence: sequence, Now: r.now,
 	})
 }
 

@@ -167,8 +167,7 @@ func TestApplyRefusesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
 		{"a role of another level", "instances: [{name: a, organizations: [{name: o, users: [{login_name: u, machine: {}, instance_roles: [ORG_OWNER]}]}]}]", `"ORG_OWNER" is not a role of this level`},
-		{"a domain of another instance", "instances: [{name: a, domains: [x.example]}, {name: b, domains: [x.example]}]", "belongs to another instance"},
-		{"one login name in two organizations", "instances: [{name: a, organizations: [{name: o, users: [{login_name: U, machine: {}}]}, {name: p, users: [{login_name: u, machine: {}}]}]}]", "exists in another organization"},
+		{"a domain of another instance", "instances: [{name: a, domains: [x.example]}, {name: b, domains: [x.example]}]", "belongs to somebody else"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

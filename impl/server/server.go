@@ -22,21 +22,29 @@ import (
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	"github.com/writ-id/writ/impl/action"
+	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
+	"github.com/writ-id/writ/impl/org"
+	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
+	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/store"
 )
 
-// Config holds what a Server needs; every field but the last two is required.
+// Config holds what a Server needs; every field of the first group is required.
 type Config struct {
 	DB     *store.DB
 	Now    func() time.Time // UTC, in microseconds, as the database keeps it
 	NewID  func() string
 	Logger *slog.Logger
 
+	// Outgoing says where calls to addresses of tenants may go.
+	Outgoing outgoing.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
@@ -64,7 +72,12 @@ func New(c Config) (*Server, error) {
 	s := &Server{Config: c, health: health.NewServer()}
 	// What is served here is what conditions can name, what the reference page
 	// lists and what reflection shows.
-	s.services = []string{actionv3.ServiceActions_ServiceDesc.ServiceName, featurev2.ServiceFeatures_ServiceDesc.ServiceName}
+	s.services = []string{
+		actionv3.ServiceActions_ServiceDesc.ServiceName,
+		domainv3.ServiceDomains_ServiceDesc.ServiceName,
+		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
+		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
+	}
 	operations, err := policy.NewOperations(s.services...)
 	if err != nil {
 		return nil, err
@@ -87,9 +100,12 @@ func New(c Config) (*Server, error) {
 		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
 		WebOptions: webOptions(),
 	}
+	env := resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.chain.Invalidate}
 	if err := errors.Join(
-		actionv3.MountServiceActions(to, action.New(action.Config{DB: c.DB, Operations: operations, Now: c.Now, NewID: c.NewID}), s.chain.Intercept),
+		actionv3.MountServiceActions(to, action.New(env, operations), s.chain.Intercept),
+		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
 		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
+		orgv3.MountServiceOrganizations(to, org.New(env), s.chain.Intercept),
 	); err != nil {
 		return nil, err
 	}

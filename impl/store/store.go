@@ -102,6 +102,9 @@ func (db *DB) Close() {
 // times with jitter. A connection lost during commit is never retried: whether
 // it happened is unknown (REL-012).
 func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
+	if outer := txFrom(ctx); outer != nil { // a savepoint: the outer one commits and retries
+		return pgx.BeginFunc(ctx, outer, fn)
+	}
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginFunc(ctx, db.Pool, fn)
@@ -115,6 +118,43 @@ func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
 			return err
 		}
 	}
+}
+
+type txKey struct{}
+
+// Within returns a context in which everything runs in tx, so that many commands
+// are one: all of them happen or none.
+func Within(ctx context.Context, tx pgx.Tx) context.Context {
+	return context.WithValue(ctx, txKey{}, tx)
+}
+
+func txFrom(ctx context.Context) pgx.Tx {
+	tx, _ := ctx.Value(txKey{}).(pgx.Tx)
+	return tx
+}
+
+// Conn returns what a command or a read by key runs on: the pool, or the
+// transaction of Within.
+func (db *DB) Conn(ctx context.Context) Conn {
+	if tx := txFrom(ctx); tx != nil {
+		return tx
+	}
+	return db.Pool
+}
+
+// SearchConn is Conn for searches.
+func (db *DB) SearchConn(ctx context.Context) Conn {
+	if tx := txFrom(ctx); tx != nil {
+		return tx
+	}
+	return db.Search
+}
+
+// Conn is a pool or a transaction.
+type Conn interface {
+	Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
+	Query(context.Context, string, ...any) (pgx.Rows, error)
+	QueryRow(context.Context, string, ...any) pgx.Row
 }
 
 func isConflict(err error) bool {

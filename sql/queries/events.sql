@@ -19,3 +19,7 @@ LIMIT @page_limit::int;
 -- instances, callers and features. Only the transactions that change those
 -- notify: a notification takes a lock that all notifiers share.
 SELECT pg_notify('writ_changed', '');
+
+-- name: SetActor :exec
+-- Who deletes, and when, for the events of what goes with it (append_removed).
+SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true);

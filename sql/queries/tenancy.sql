@@ -1,30 +1,32 @@
 -- name: InstanceByDomain :one
-SELECT i.id, i.name FROM instance_domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = @domain;
+-- Only a validated domain routes (SEC-222).
+SELECT i.id, i.name, i.default_org, i.blocked FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = @domain AND d.org_id IS NULL AND d.is_verified;
 
 -- name: InstanceByID :one
-SELECT id, name FROM instances WHERE id = @id;
+SELECT id, name, default_org, blocked FROM instances WHERE id = @id;
 
 -- name: FirstInstances :many
 -- Two are enough to know whether there is exactly one.
-SELECT id, name FROM instances ORDER BY id LIMIT 2;
+SELECT id, name, default_org, blocked FROM instances ORDER BY id LIMIT 2;
 
 -- name: PrimaryDomains :many
 -- For the operator's log when a host is unknown.
-SELECT domain FROM instance_domains WHERE is_primary ORDER BY domain LIMIT 20;
+SELECT domain FROM domains WHERE is_primary AND org_id IS NULL ORDER BY domain LIMIT 20;
 
 -- name: OrgByID :one
 SELECT id FROM organizations WHERE instance_id = @instance_id AND id = @id;
 
 -- name: OrgByDomain :one
-SELECT org_id FROM org_domains WHERE instance_id = @instance_id AND domain = @domain;
+SELECT org_id::text FROM domains WHERE instance_id = @instance_id AND domain = @domain AND org_id IS NOT NULL AND is_verified;
 
 -- name: CallerByToken :one
 -- The user behind a personal access token, if both are good now. Tokens of the
 -- system ('') are good on every instance.
-SELECT t.instance_id, t.id AS token_id, t.expiration_date, u.id AS user_id, u.org_id
+SELECT t.instance_id, t.id AS token_id, t.expiration_date, u.id AS user_id, coalesce(u.org_id, '')::text AS org_id
 FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
-WHERE t.instance_id IN (@instance_id, '') AND t.token_hash = @token_hash AND u.state = 'active'
+LEFT JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
+WHERE t.instance_id IN (@instance_id, '') AND t.token_hash = @token_hash AND u.state = 1 AND (o.id IS NULL OR o.state = 1)
 LIMIT 1;
 
 -- name: MembershipsOfUser :many
@@ -41,3 +43,10 @@ RETURNING *;
 
 -- name: UpdateFeatures :exec
 UPDATE features SET flags = @flags, sequence = @sequence, change_date = @change_date WHERE instance_id = @instance_id;
+
+-- name: PrimaryHost :one
+SELECT domain FROM domains WHERE instance_id = @instance_id AND org_id IS NULL AND is_primary;
+
+-- name: EverUsed :one
+-- IDs are never given again: the events of a deleted object stay (SEC-219).
+SELECT EXISTS (SELECT FROM events WHERE instance_id = @instance_id AND aggregate_type = @aggregate_type AND aggregate_id = @aggregate_id)::bool;

@@ -50,7 +50,7 @@ var refusals = []struct {
 		fields[header]{{"WWW-Authenticate", header{"The challenge: Bearer, with the error of RFC 6750 when a token was sent.", true, &schema{Type: "string"}}}},
 		everyMethod},
 	{http.StatusForbidden, "PermissionDenied", "The caller lacks the permission in the context of the call.", nil, func(m *method) bool {
-		return m.policy.GetPermission() != "" || m.contextual()
+		return m.policy.GetPermission() != "" || m.policy.GetSelf() || m.contextual()
 	}},
 	{http.StatusNotFound, "NotFound", "Something the request names does not exist, or no instance answers on this host.", nil, namesSomething},
 	{http.StatusNotFound, "UnknownHost", "No instance answers on this host.", nil, func(m *method) bool { return !namesSomething(m) }},
@@ -59,6 +59,9 @@ var refusals = []struct {
 	}},
 	{http.StatusRequestEntityTooLarge, "BodyTooLarge", "The body is larger than the server accepts.", nil, hasBody},
 	{http.StatusUnsupportedMediaType, "UnsupportedMediaType", "The body is not application/json.", nil, hasBody},
+	{http.StatusTooManyRequests, "Blocked", "The operator has blocked the instance (RESOURCE_EXHAUSTED, reason INSTANCE_BLOCKED).", nil, func(m *method) bool {
+		return len(m.policy.GetLevels()) == 0 || m.policy.GetLevels()[0] != policyv1.Level_LEVEL_SYSTEM
+	}},
 	{http.StatusInternalServerError, "Internal", "The server failed. The cause is in its log only.", nil, everyMethod},
 	{http.StatusServiceUnavailable, "Unavailable", "The server cannot answer now, for example because the database is away.",
 		fields[header]{{"Retry-After", header{"The seconds to wait.", true, &schema{Type: "integer", Minimum: "0"}}}},

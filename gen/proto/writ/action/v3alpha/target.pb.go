@@ -623,7 +623,7 @@ func (x *TargetSearchFilter) GetName() *TargetNameFilter {
 	return nil
 }
 
-func (x *TargetSearchFilter) GetInIds() *InIDsFilter {
+func (x *TargetSearchFilter) GetInIds() *v3alpha.InIDsFilter {
 	if x != nil {
 		if x, ok := x.Filter.(*TargetSearchFilter_InIds); ok {
 			return x.InIds
@@ -643,7 +643,7 @@ type TargetSearchFilter_Name struct {
 
 type TargetSearchFilter_InIds struct {
 	// By a list of IDs.
-	InIds *InIDsFilter `protobuf:"bytes,2,opt,name=in_ids,json=inIds,proto3,oneof"`
+	InIds *v3alpha.InIDsFilter `protobuf:"bytes,2,opt,name=in_ids,json=inIds,proto3,oneof"`
 }
 
 func (*TargetSearchFilter_Name) isTargetSearchFilter_Filter() {}
@@ -705,52 +705,6 @@ func (x *TargetNameFilter) GetMethod() v3alpha.TextFilterMethod {
 	return v3alpha.TextFilterMethod(0)
 }
 
-// InIDsFilter is met by the resources of a list.
-type InIDsFilter struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The IDs; an empty list is met by nothing.
-	Ids           []string `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InIDsFilter) Reset() {
-	*x = InIDsFilter{}
-	mi := &file_writ_action_v3alpha_target_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InIDsFilter) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InIDsFilter) ProtoMessage() {}
-
-func (x *InIDsFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_target_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InIDsFilter.ProtoReflect.Descriptor instead.
-func (*InIDsFilter) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_target_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *InIDsFilter) GetIds() []string {
-	if x != nil {
-		return x.Ids
-	}
-	return nil
-}
-
 var File_writ_action_v3alpha_target_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_target_proto_rawDesc = "" +
@@ -789,13 +743,11 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x06target\x18\x02 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\"\x9d\x01\n" +
 	"\x12TargetSearchFilter\x12;\n" +
 	"\x04name\x18\x01 \x01(\v2%.writ.action.v3alpha.TargetNameFilterH\x00R\x04name\x129\n" +
-	"\x06in_ids\x18\x02 \x01(\v2 .writ.action.v3alpha.InIDsFilterH\x00R\x05inIdsB\x0f\n" +
+	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIdsB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"y\n" +
 	"\x10TargetNameFilter\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04name\x12G\n" +
-	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.TextFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"3\n" +
-	"\vInIDsFilter\x12$\n" +
-	"\x03ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\"\ar\x05\x10\x01\x18\xc8\x01R\x03ids*\xd6\x02\n" +
+	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.TextFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method*\xd6\x02\n" +
 	"\x0fTargetFieldName\x12!\n" +
 	"\x1dTARGET_FIELD_NAME_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14TARGET_FIELD_NAME_ID\x10\x01\x12#\n" +
@@ -821,7 +773,7 @@ func file_writ_action_v3alpha_target_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_action_v3alpha_target_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_writ_action_v3alpha_target_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_writ_action_v3alpha_target_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_writ_action_v3alpha_target_proto_goTypes = []any{
 	(TargetFieldName)(0),          // 0: writ.action.v3alpha.TargetFieldName
 	(*Target)(nil),                // 1: writ.action.v3alpha.Target
@@ -831,22 +783,22 @@ var file_writ_action_v3alpha_target_proto_goTypes = []any{
 	(*GetTarget)(nil),             // 5: writ.action.v3alpha.GetTarget
 	(*TargetSearchFilter)(nil),    // 6: writ.action.v3alpha.TargetSearchFilter
 	(*TargetNameFilter)(nil),      // 7: writ.action.v3alpha.TargetNameFilter
-	(*InIDsFilter)(nil),           // 8: writ.action.v3alpha.InIDsFilter
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
-	(*v3alpha.Details)(nil),       // 10: writ.object.v3alpha.Details
+	(*durationpb.Duration)(nil),   // 8: google.protobuf.Duration
+	(*v3alpha.Details)(nil),       // 9: writ.object.v3alpha.Details
+	(*v3alpha.InIDsFilter)(nil),   // 10: writ.object.v3alpha.InIDsFilter
 	(v3alpha.TextFilterMethod)(0), // 11: writ.object.v3alpha.TextFilterMethod
 }
 var file_writ_action_v3alpha_target_proto_depIdxs = []int32{
 	3,  // 0: writ.action.v3alpha.Target.rest_webhook:type_name -> writ.action.v3alpha.RestWebhook
 	4,  // 1: writ.action.v3alpha.Target.rest_request_response:type_name -> writ.action.v3alpha.RestRequestResponse
-	9,  // 2: writ.action.v3alpha.Target.timeout:type_name -> google.protobuf.Duration
+	8,  // 2: writ.action.v3alpha.Target.timeout:type_name -> google.protobuf.Duration
 	3,  // 3: writ.action.v3alpha.PatchTarget.rest_webhook:type_name -> writ.action.v3alpha.RestWebhook
 	4,  // 4: writ.action.v3alpha.PatchTarget.rest_request_response:type_name -> writ.action.v3alpha.RestRequestResponse
-	9,  // 5: writ.action.v3alpha.PatchTarget.timeout:type_name -> google.protobuf.Duration
-	10, // 6: writ.action.v3alpha.GetTarget.details:type_name -> writ.object.v3alpha.Details
+	8,  // 5: writ.action.v3alpha.PatchTarget.timeout:type_name -> google.protobuf.Duration
+	9,  // 6: writ.action.v3alpha.GetTarget.details:type_name -> writ.object.v3alpha.Details
 	1,  // 7: writ.action.v3alpha.GetTarget.target:type_name -> writ.action.v3alpha.Target
 	7,  // 8: writ.action.v3alpha.TargetSearchFilter.name:type_name -> writ.action.v3alpha.TargetNameFilter
-	8,  // 9: writ.action.v3alpha.TargetSearchFilter.in_ids:type_name -> writ.action.v3alpha.InIDsFilter
+	10, // 9: writ.action.v3alpha.TargetSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
 	11, // 10: writ.action.v3alpha.TargetNameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
 	11, // [11:11] is the sub-list for method output_type
 	11, // [11:11] is the sub-list for method input_type
@@ -882,7 +834,7 @@ func file_writ_action_v3alpha_target_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_action_v3alpha_target_proto_rawDesc), len(file_writ_action_v3alpha_target_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -175,24 +175,3 @@ func (m *TargetNameFilter) AppendJSON(b []byte) []byte {
 	} // the last comma
 	return append(b, '}')
 }
-
-// AppendJSON appends the message in proto JSON: zero values are written, unset
-// optional fields, messages and oneof members are left out.
-func (m *InIDsFilter) AppendJSON(b []byte) []byte {
-	b = append(b, '{')
-	open := len(b)
-	b = append(b, "\"ids\":"...)
-	b = append(b, '[')
-	for i, v := range m.GetIds() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = wire.AppendString(b, v)
-	}
-	b = append(b, ']')
-	b = append(b, ',')
-	if len(b) > open {
-		b = b[:len(b)-1]
-	} // the last comma
-	return append(b, '}')
-}

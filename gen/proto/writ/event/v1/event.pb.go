@@ -75,162 +75,6 @@ func (x *InstanceAdded) GetName() string {
 	return ""
 }
 
-// InstanceDomainAdded is appended when an instance gets a domain.
-type InstanceDomainAdded struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The domain.
-	Domain        string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstanceDomainAdded) Reset() {
-	*x = InstanceDomainAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstanceDomainAdded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstanceDomainAdded) ProtoMessage() {}
-
-func (x *InstanceDomainAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstanceDomainAdded.ProtoReflect.Descriptor instead.
-func (*InstanceDomainAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *InstanceDomainAdded) GetDomain() string {
-	if x != nil {
-		return x.Domain
-	}
-	return ""
-}
-
-// InstanceMemberAdded is appended when a user gets roles on the instance.
-type InstanceMemberAdded struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The roles.
-	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstanceMemberAdded) Reset() {
-	*x = InstanceMemberAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstanceMemberAdded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstanceMemberAdded) ProtoMessage() {}
-
-func (x *InstanceMemberAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstanceMemberAdded.ProtoReflect.Descriptor instead.
-func (*InstanceMemberAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{2}
-}
-
-func (x *InstanceMemberAdded) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
-func (x *InstanceMemberAdded) GetRoles() []string {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
-// InstanceMemberChanged is appended when a user's roles on the instance change.
-type InstanceMemberChanged struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The roles.
-	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *InstanceMemberChanged) Reset() {
-	*x = InstanceMemberChanged{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *InstanceMemberChanged) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*InstanceMemberChanged) ProtoMessage() {}
-
-func (x *InstanceMemberChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use InstanceMemberChanged.ProtoReflect.Descriptor instead.
-func (*InstanceMemberChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *InstanceMemberChanged) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
-func (x *InstanceMemberChanged) GetRoles() []string {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
 // OrgAdded is appended when an organization is created.
 type OrgAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -242,7 +86,7 @@ type OrgAdded struct {
 
 func (x *OrgAdded) Reset() {
 	*x = OrgAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[4]
+	mi := &file_writ_event_v1_event_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +98,7 @@ func (x *OrgAdded) String() string {
 func (*OrgAdded) ProtoMessage() {}
 
 func (x *OrgAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[4]
+	mi := &file_writ_event_v1_event_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +111,7 @@ func (x *OrgAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrgAdded.ProtoReflect.Descriptor instead.
 func (*OrgAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{4}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *OrgAdded) GetName() string {
@@ -275,162 +119,6 @@ func (x *OrgAdded) GetName() string {
 		return x.Name
 	}
 	return ""
-}
-
-// OrgDomainAdded is appended when an organization gets a domain.
-type OrgDomainAdded struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The domain.
-	Domain        string `protobuf:"bytes,1,opt,name=domain,proto3" json:"domain,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OrgDomainAdded) Reset() {
-	*x = OrgDomainAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[5]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OrgDomainAdded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OrgDomainAdded) ProtoMessage() {}
-
-func (x *OrgDomainAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[5]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OrgDomainAdded.ProtoReflect.Descriptor instead.
-func (*OrgDomainAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *OrgDomainAdded) GetDomain() string {
-	if x != nil {
-		return x.Domain
-	}
-	return ""
-}
-
-// OrgMemberAdded is appended when a user gets roles in an organization.
-type OrgMemberAdded struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The roles.
-	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OrgMemberAdded) Reset() {
-	*x = OrgMemberAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OrgMemberAdded) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OrgMemberAdded) ProtoMessage() {}
-
-func (x *OrgMemberAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OrgMemberAdded.ProtoReflect.Descriptor instead.
-func (*OrgMemberAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *OrgMemberAdded) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
-func (x *OrgMemberAdded) GetRoles() []string {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
-// OrgMemberChanged is appended when a user's roles in an organization change.
-type OrgMemberChanged struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The user.
-	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
-	// The roles.
-	Roles         []string `protobuf:"bytes,2,rep,name=roles,proto3" json:"roles,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OrgMemberChanged) Reset() {
-	*x = OrgMemberChanged{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OrgMemberChanged) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OrgMemberChanged) ProtoMessage() {}
-
-func (x *OrgMemberChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OrgMemberChanged.ProtoReflect.Descriptor instead.
-func (*OrgMemberChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *OrgMemberChanged) GetUserId() string {
-	if x != nil {
-		return x.UserId
-	}
-	return ""
-}
-
-func (x *OrgMemberChanged) GetRoles() []string {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
 }
 
 // HumanAdded is appended when a human user is created.
@@ -446,7 +134,7 @@ type HumanAdded struct {
 
 func (x *HumanAdded) Reset() {
 	*x = HumanAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[8]
+	mi := &file_writ_event_v1_event_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +146,7 @@ func (x *HumanAdded) String() string {
 func (*HumanAdded) ProtoMessage() {}
 
 func (x *HumanAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[8]
+	mi := &file_writ_event_v1_event_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +159,7 @@ func (x *HumanAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HumanAdded.ProtoReflect.Descriptor instead.
 func (*HumanAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{8}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *HumanAdded) GetLoginName() string {
@@ -497,7 +185,7 @@ type HumanPasswordChanged struct {
 
 func (x *HumanPasswordChanged) Reset() {
 	*x = HumanPasswordChanged{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[9]
+	mi := &file_writ_event_v1_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +197,7 @@ func (x *HumanPasswordChanged) String() string {
 func (*HumanPasswordChanged) ProtoMessage() {}
 
 func (x *HumanPasswordChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[9]
+	mi := &file_writ_event_v1_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +210,7 @@ func (x *HumanPasswordChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HumanPasswordChanged.ProtoReflect.Descriptor instead.
 func (*HumanPasswordChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{3}
 }
 
 // MachineAdded is appended when a service user is created.
@@ -536,7 +224,7 @@ type MachineAdded struct {
 
 func (x *MachineAdded) Reset() {
 	*x = MachineAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[10]
+	mi := &file_writ_event_v1_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +236,7 @@ func (x *MachineAdded) String() string {
 func (*MachineAdded) ProtoMessage() {}
 
 func (x *MachineAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[10]
+	mi := &file_writ_event_v1_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +249,7 @@ func (x *MachineAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineAdded.ProtoReflect.Descriptor instead.
 func (*MachineAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *MachineAdded) GetLoginName() string {
@@ -584,7 +272,7 @@ type PATAdded struct {
 
 func (x *PATAdded) Reset() {
 	*x = PATAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[11]
+	mi := &file_writ_event_v1_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -596,7 +284,7 @@ func (x *PATAdded) String() string {
 func (*PATAdded) ProtoMessage() {}
 
 func (x *PATAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[11]
+	mi := &file_writ_event_v1_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -609,7 +297,7 @@ func (x *PATAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PATAdded.ProtoReflect.Descriptor instead.
 func (*PATAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PATAdded) GetTokenId() string {
@@ -637,7 +325,7 @@ type PATRemoved struct {
 
 func (x *PATRemoved) Reset() {
 	*x = PATRemoved{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[12]
+	mi := &file_writ_event_v1_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +337,7 @@ func (x *PATRemoved) String() string {
 func (*PATRemoved) ProtoMessage() {}
 
 func (x *PATRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[12]
+	mi := &file_writ_event_v1_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +350,7 @@ func (x *PATRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PATRemoved.ProtoReflect.Descriptor instead.
 func (*PATRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PATRemoved) GetTokenId() string {
@@ -693,7 +381,7 @@ type TargetAdded struct {
 
 func (x *TargetAdded) Reset() {
 	*x = TargetAdded{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[13]
+	mi := &file_writ_event_v1_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +393,7 @@ func (x *TargetAdded) String() string {
 func (*TargetAdded) ProtoMessage() {}
 
 func (x *TargetAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[13]
+	mi := &file_writ_event_v1_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +406,7 @@ func (x *TargetAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetAdded.ProtoReflect.Descriptor instead.
 func (*TargetAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TargetAdded) GetName() string {
@@ -784,7 +472,7 @@ type TargetChanged struct {
 
 func (x *TargetChanged) Reset() {
 	*x = TargetChanged{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[14]
+	mi := &file_writ_event_v1_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -796,7 +484,7 @@ func (x *TargetChanged) String() string {
 func (*TargetChanged) ProtoMessage() {}
 
 func (x *TargetChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[14]
+	mi := &file_writ_event_v1_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -809,7 +497,7 @@ func (x *TargetChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetChanged.ProtoReflect.Descriptor instead.
 func (*TargetChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TargetChanged) GetName() string {
@@ -863,7 +551,7 @@ type TargetRemoved struct {
 
 func (x *TargetRemoved) Reset() {
 	*x = TargetRemoved{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[15]
+	mi := &file_writ_event_v1_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +563,7 @@ func (x *TargetRemoved) String() string {
 func (*TargetRemoved) ProtoMessage() {}
 
 func (x *TargetRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[15]
+	mi := &file_writ_event_v1_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +576,7 @@ func (x *TargetRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetRemoved.ProtoReflect.Descriptor instead.
 func (*TargetRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{9}
 }
 
 // ExecutionSet is appended when an execution is created or changed, also when
@@ -905,7 +593,7 @@ type ExecutionSet struct {
 
 func (x *ExecutionSet) Reset() {
 	*x = ExecutionSet{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[16]
+	mi := &file_writ_event_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -917,7 +605,7 @@ func (x *ExecutionSet) String() string {
 func (*ExecutionSet) ProtoMessage() {}
 
 func (x *ExecutionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[16]
+	mi := &file_writ_event_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -930,7 +618,7 @@ func (x *ExecutionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionSet.ProtoReflect.Descriptor instead.
 func (*ExecutionSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecutionSet) GetTargets() []string {
@@ -956,7 +644,7 @@ type ExecutionRemoved struct {
 
 func (x *ExecutionRemoved) Reset() {
 	*x = ExecutionRemoved{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[17]
+	mi := &file_writ_event_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -968,7 +656,7 @@ func (x *ExecutionRemoved) String() string {
 func (*ExecutionRemoved) ProtoMessage() {}
 
 func (x *ExecutionRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[17]
+	mi := &file_writ_event_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -981,7 +669,7 @@ func (x *ExecutionRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionRemoved.ProtoReflect.Descriptor instead.
 func (*ExecutionRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 // SystemFeaturesSet is appended when flags of the system are set.
@@ -995,7 +683,7 @@ type SystemFeaturesSet struct {
 
 func (x *SystemFeaturesSet) Reset() {
 	*x = SystemFeaturesSet{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[18]
+	mi := &file_writ_event_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +695,7 @@ func (x *SystemFeaturesSet) String() string {
 func (*SystemFeaturesSet) ProtoMessage() {}
 
 func (x *SystemFeaturesSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[18]
+	mi := &file_writ_event_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +708,7 @@ func (x *SystemFeaturesSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SystemFeaturesSet.ProtoReflect.Descriptor instead.
 func (*SystemFeaturesSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{18}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SystemFeaturesSet) GetFlags() map[string]bool {
@@ -1039,7 +727,7 @@ type SystemFeaturesReset struct {
 
 func (x *SystemFeaturesReset) Reset() {
 	*x = SystemFeaturesReset{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[19]
+	mi := &file_writ_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1051,7 +739,7 @@ func (x *SystemFeaturesReset) String() string {
 func (*SystemFeaturesReset) ProtoMessage() {}
 
 func (x *SystemFeaturesReset) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[19]
+	mi := &file_writ_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1064,7 +752,7 @@ func (x *SystemFeaturesReset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SystemFeaturesReset.ProtoReflect.Descriptor instead.
 func (*SystemFeaturesReset) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{19}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 // InstanceFeaturesSet is appended when flags of an instance are set.
@@ -1078,7 +766,7 @@ type InstanceFeaturesSet struct {
 
 func (x *InstanceFeaturesSet) Reset() {
 	*x = InstanceFeaturesSet{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[20]
+	mi := &file_writ_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +778,7 @@ func (x *InstanceFeaturesSet) String() string {
 func (*InstanceFeaturesSet) ProtoMessage() {}
 
 func (x *InstanceFeaturesSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[20]
+	mi := &file_writ_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +791,7 @@ func (x *InstanceFeaturesSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceFeaturesSet.ProtoReflect.Descriptor instead.
 func (*InstanceFeaturesSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{20}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *InstanceFeaturesSet) GetFlags() map[string]bool {
@@ -1122,7 +810,7 @@ type InstanceFeaturesReset struct {
 
 func (x *InstanceFeaturesReset) Reset() {
 	*x = InstanceFeaturesReset{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[21]
+	mi := &file_writ_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +822,7 @@ func (x *InstanceFeaturesReset) String() string {
 func (*InstanceFeaturesReset) ProtoMessage() {}
 
 func (x *InstanceFeaturesReset) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[21]
+	mi := &file_writ_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +835,7 @@ func (x *InstanceFeaturesReset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceFeaturesReset.ProtoReflect.Descriptor instead.
 func (*InstanceFeaturesReset) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{21}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 // PreUserinfo is what the targets of function.preuserinfo receive before
@@ -1164,7 +852,7 @@ type PreUserinfo struct {
 
 func (x *PreUserinfo) Reset() {
 	*x = PreUserinfo{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[22]
+	mi := &file_writ_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1176,7 +864,7 @@ func (x *PreUserinfo) String() string {
 func (*PreUserinfo) ProtoMessage() {}
 
 func (x *PreUserinfo) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[22]
+	mi := &file_writ_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1189,7 +877,7 @@ func (x *PreUserinfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreUserinfo.ProtoReflect.Descriptor instead.
 func (*PreUserinfo) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{22}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PreUserinfo) GetFunction() string {
@@ -1220,7 +908,7 @@ type PreAccessToken struct {
 
 func (x *PreAccessToken) Reset() {
 	*x = PreAccessToken{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[23]
+	mi := &file_writ_event_v1_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1232,7 +920,7 @@ func (x *PreAccessToken) String() string {
 func (*PreAccessToken) ProtoMessage() {}
 
 func (x *PreAccessToken) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[23]
+	mi := &file_writ_event_v1_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1245,7 +933,7 @@ func (x *PreAccessToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreAccessToken.ProtoReflect.Descriptor instead.
 func (*PreAccessToken) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{23}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PreAccessToken) GetFunction() string {
@@ -1269,32 +957,10 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x19writ/event/v1/event.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\"C\n" +
 	"\rInstanceAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x1e\xd2\xc1\x18\x1a\n" +
-	"\x0einstance.added\x12\binstance\"T\n" +
-	"\x13InstanceDomainAdded\x12\x16\n" +
-	"\x06domain\x18\x01 \x01(\tR\x06domain:%\xd2\xc1\x18!\n" +
-	"\x15instance.domain.added\x12\binstance\"k\n" +
-	"\x13InstanceMemberAdded\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles:%\xd2\xc1\x18!\n" +
-	"\x15instance.member.added\x12\binstance\"o\n" +
-	"\x15InstanceMemberChanged\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles:'\xd2\xc1\x18#\n" +
-	"\x17instance.member.changed\x12\binstance\"4\n" +
+	"\x0einstance.added\x12\binstance\"4\n" +
 	"\bOrgAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x14\xd2\xc1\x18\x10\n" +
-	"\torg.added\x12\x03org\"E\n" +
-	"\x0eOrgDomainAdded\x12\x16\n" +
-	"\x06domain\x18\x01 \x01(\tR\x06domain:\x1b\xd2\xc1\x18\x17\n" +
-	"\x10org.domain.added\x12\x03org\"\\\n" +
-	"\x0eOrgMemberAdded\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles:\x1b\xd2\xc1\x18\x17\n" +
-	"\x10org.member.added\x12\x03org\"`\n" +
-	"\x10OrgMemberChanged\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
-	"\x05roles\x18\x02 \x03(\tR\x05roles:\x1d\xd2\xc1\x18\x19\n" +
-	"\x12org.member.changed\x12\x03org\"_\n" +
+	"\torg.added\x12\x03org\"_\n" +
 	"\n" +
 	"HumanAdded\x12\x1d\n" +
 	"\n" +
@@ -1387,46 +1053,40 @@ func file_writ_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_event_proto_rawDescData
 }
 
-var file_writ_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_writ_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_writ_event_v1_event_proto_goTypes = []any{
 	(*InstanceAdded)(nil),         // 0: writ.event.v1.InstanceAdded
-	(*InstanceDomainAdded)(nil),   // 1: writ.event.v1.InstanceDomainAdded
-	(*InstanceMemberAdded)(nil),   // 2: writ.event.v1.InstanceMemberAdded
-	(*InstanceMemberChanged)(nil), // 3: writ.event.v1.InstanceMemberChanged
-	(*OrgAdded)(nil),              // 4: writ.event.v1.OrgAdded
-	(*OrgDomainAdded)(nil),        // 5: writ.event.v1.OrgDomainAdded
-	(*OrgMemberAdded)(nil),        // 6: writ.event.v1.OrgMemberAdded
-	(*OrgMemberChanged)(nil),      // 7: writ.event.v1.OrgMemberChanged
-	(*HumanAdded)(nil),            // 8: writ.event.v1.HumanAdded
-	(*HumanPasswordChanged)(nil),  // 9: writ.event.v1.HumanPasswordChanged
-	(*MachineAdded)(nil),          // 10: writ.event.v1.MachineAdded
-	(*PATAdded)(nil),              // 11: writ.event.v1.PATAdded
-	(*PATRemoved)(nil),            // 12: writ.event.v1.PATRemoved
-	(*TargetAdded)(nil),           // 13: writ.event.v1.TargetAdded
-	(*TargetChanged)(nil),         // 14: writ.event.v1.TargetChanged
-	(*TargetRemoved)(nil),         // 15: writ.event.v1.TargetRemoved
-	(*ExecutionSet)(nil),          // 16: writ.event.v1.ExecutionSet
-	(*ExecutionRemoved)(nil),      // 17: writ.event.v1.ExecutionRemoved
-	(*SystemFeaturesSet)(nil),     // 18: writ.event.v1.SystemFeaturesSet
-	(*SystemFeaturesReset)(nil),   // 19: writ.event.v1.SystemFeaturesReset
-	(*InstanceFeaturesSet)(nil),   // 20: writ.event.v1.InstanceFeaturesSet
-	(*InstanceFeaturesReset)(nil), // 21: writ.event.v1.InstanceFeaturesReset
-	(*PreUserinfo)(nil),           // 22: writ.event.v1.PreUserinfo
-	(*PreAccessToken)(nil),        // 23: writ.event.v1.PreAccessToken
-	nil,                           // 24: writ.event.v1.SystemFeaturesSet.FlagsEntry
-	nil,                           // 25: writ.event.v1.InstanceFeaturesSet.FlagsEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 28: google.protobuf.Struct
+	(*OrgAdded)(nil),              // 1: writ.event.v1.OrgAdded
+	(*HumanAdded)(nil),            // 2: writ.event.v1.HumanAdded
+	(*HumanPasswordChanged)(nil),  // 3: writ.event.v1.HumanPasswordChanged
+	(*MachineAdded)(nil),          // 4: writ.event.v1.MachineAdded
+	(*PATAdded)(nil),              // 5: writ.event.v1.PATAdded
+	(*PATRemoved)(nil),            // 6: writ.event.v1.PATRemoved
+	(*TargetAdded)(nil),           // 7: writ.event.v1.TargetAdded
+	(*TargetChanged)(nil),         // 8: writ.event.v1.TargetChanged
+	(*TargetRemoved)(nil),         // 9: writ.event.v1.TargetRemoved
+	(*ExecutionSet)(nil),          // 10: writ.event.v1.ExecutionSet
+	(*ExecutionRemoved)(nil),      // 11: writ.event.v1.ExecutionRemoved
+	(*SystemFeaturesSet)(nil),     // 12: writ.event.v1.SystemFeaturesSet
+	(*SystemFeaturesReset)(nil),   // 13: writ.event.v1.SystemFeaturesReset
+	(*InstanceFeaturesSet)(nil),   // 14: writ.event.v1.InstanceFeaturesSet
+	(*InstanceFeaturesReset)(nil), // 15: writ.event.v1.InstanceFeaturesReset
+	(*PreUserinfo)(nil),           // 16: writ.event.v1.PreUserinfo
+	(*PreAccessToken)(nil),        // 17: writ.event.v1.PreAccessToken
+	nil,                           // 18: writ.event.v1.SystemFeaturesSet.FlagsEntry
+	nil,                           // 19: writ.event.v1.InstanceFeaturesSet.FlagsEntry
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
 }
 var file_writ_event_v1_event_proto_depIdxs = []int32{
-	26, // 0: writ.event.v1.PATAdded.expiration_date:type_name -> google.protobuf.Timestamp
-	27, // 1: writ.event.v1.TargetAdded.timeout:type_name -> google.protobuf.Duration
-	27, // 2: writ.event.v1.TargetChanged.timeout:type_name -> google.protobuf.Duration
-	24, // 3: writ.event.v1.SystemFeaturesSet.flags:type_name -> writ.event.v1.SystemFeaturesSet.FlagsEntry
-	25, // 4: writ.event.v1.InstanceFeaturesSet.flags:type_name -> writ.event.v1.InstanceFeaturesSet.FlagsEntry
-	28, // 5: writ.event.v1.PreUserinfo.userinfo:type_name -> google.protobuf.Struct
-	28, // 6: writ.event.v1.PreAccessToken.userinfo:type_name -> google.protobuf.Struct
+	20, // 0: writ.event.v1.PATAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	21, // 1: writ.event.v1.TargetAdded.timeout:type_name -> google.protobuf.Duration
+	21, // 2: writ.event.v1.TargetChanged.timeout:type_name -> google.protobuf.Duration
+	18, // 3: writ.event.v1.SystemFeaturesSet.flags:type_name -> writ.event.v1.SystemFeaturesSet.FlagsEntry
+	19, // 4: writ.event.v1.InstanceFeaturesSet.flags:type_name -> writ.event.v1.InstanceFeaturesSet.FlagsEntry
+	22, // 5: writ.event.v1.PreUserinfo.userinfo:type_name -> google.protobuf.Struct
+	22, // 6: writ.event.v1.PreAccessToken.userinfo:type_name -> google.protobuf.Struct
 	7,  // [7:7] is the sub-list for method output_type
 	7,  // [7:7] is the sub-list for method input_type
 	7,  // [7:7] is the sub-list for extension type_name
@@ -1439,15 +1099,15 @@ func file_writ_event_v1_event_proto_init() {
 	if File_writ_event_v1_event_proto != nil {
 		return
 	}
-	file_writ_event_v1_event_proto_msgTypes[13].OneofWrappers = []any{}
-	file_writ_event_v1_event_proto_msgTypes[14].OneofWrappers = []any{}
+	file_writ_event_v1_event_proto_msgTypes[7].OneofWrappers = []any{}
+	file_writ_event_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_event_proto_rawDesc), len(file_writ_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -83,6 +83,131 @@ func (OwnerType) EnumDescriptor() ([]byte, []int) {
 	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{0}
 }
 
+// EffectiveState is whether a resource takes part.
+type EffectiveState int32
+
+const (
+	// Not a state.
+	EffectiveState_EFFECTIVE_STATE_UNSPECIFIED EffectiveState = 0
+	// It takes part.
+	EffectiveState_EFFECTIVE_STATE_ACTIVE EffectiveState = 1
+	// It exists, but nothing can use it.
+	EffectiveState_EFFECTIVE_STATE_INACTIVE EffectiveState = 2
+)
+
+// Enum value maps for EffectiveState.
+var (
+	EffectiveState_name = map[int32]string{
+		0: "EFFECTIVE_STATE_UNSPECIFIED",
+		1: "EFFECTIVE_STATE_ACTIVE",
+		2: "EFFECTIVE_STATE_INACTIVE",
+	}
+	EffectiveState_value = map[string]int32{
+		"EFFECTIVE_STATE_UNSPECIFIED": 0,
+		"EFFECTIVE_STATE_ACTIVE":      1,
+		"EFFECTIVE_STATE_INACTIVE":    2,
+	}
+)
+
+func (x EffectiveState) Enum() *EffectiveState {
+	p := new(EffectiveState)
+	*p = x
+	return p
+}
+
+func (x EffectiveState) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EffectiveState) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_object_v3alpha_object_proto_enumTypes[1].Descriptor()
+}
+
+func (EffectiveState) Type() protoreflect.EnumType {
+	return &file_writ_object_v3alpha_object_proto_enumTypes[1]
+}
+
+func (x EffectiveState) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EffectiveState.Descriptor instead.
+func (EffectiveState) EnumDescriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{1}
+}
+
+// TimestampFilterMethod is how a time of a resource is compared with the
+// filter's.
+type TimestampFilterMethod int32
+
+const (
+	// The times are equal.
+	// buf:lint:ignore ENUM_VALUE_UPPER_SNAKE_CASE
+	// buf:lint:ignore ENUM_VALUE_PREFIX
+	TimestampFilterMethod_TIMESTAMP_Filter_METHOD_EQUALS TimestampFilterMethod = 0
+	// The resource's time is later.
+	// buf:lint:ignore ENUM_VALUE_UPPER_SNAKE_CASE
+	// buf:lint:ignore ENUM_VALUE_PREFIX
+	TimestampFilterMethod_TIMESTAMP_Filter_METHOD_GREATER TimestampFilterMethod = 1
+	// The resource's time is later or equal.
+	// buf:lint:ignore ENUM_VALUE_UPPER_SNAKE_CASE
+	// buf:lint:ignore ENUM_VALUE_PREFIX
+	TimestampFilterMethod_TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS TimestampFilterMethod = 2
+	// The resource's time is earlier.
+	// buf:lint:ignore ENUM_VALUE_UPPER_SNAKE_CASE
+	// buf:lint:ignore ENUM_VALUE_PREFIX
+	TimestampFilterMethod_TIMESTAMP_Filter_METHOD_LESS TimestampFilterMethod = 3
+	// The resource's time is earlier or equal.
+	// buf:lint:ignore ENUM_VALUE_UPPER_SNAKE_CASE
+	// buf:lint:ignore ENUM_VALUE_PREFIX
+	TimestampFilterMethod_TIMESTAMP_Filter_METHOD_LESS_OR_EQUALS TimestampFilterMethod = 4
+)
+
+// Enum value maps for TimestampFilterMethod.
+var (
+	TimestampFilterMethod_name = map[int32]string{
+		0: "TIMESTAMP_Filter_METHOD_EQUALS",
+		1: "TIMESTAMP_Filter_METHOD_GREATER",
+		2: "TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS",
+		3: "TIMESTAMP_Filter_METHOD_LESS",
+		4: "TIMESTAMP_Filter_METHOD_LESS_OR_EQUALS",
+	}
+	TimestampFilterMethod_value = map[string]int32{
+		"TIMESTAMP_Filter_METHOD_EQUALS":            0,
+		"TIMESTAMP_Filter_METHOD_GREATER":           1,
+		"TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS": 2,
+		"TIMESTAMP_Filter_METHOD_LESS":              3,
+		"TIMESTAMP_Filter_METHOD_LESS_OR_EQUALS":    4,
+	}
+)
+
+func (x TimestampFilterMethod) Enum() *TimestampFilterMethod {
+	p := new(TimestampFilterMethod)
+	*p = x
+	return p
+}
+
+func (x TimestampFilterMethod) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (TimestampFilterMethod) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_object_v3alpha_object_proto_enumTypes[2].Descriptor()
+}
+
+func (TimestampFilterMethod) Type() protoreflect.EnumType {
+	return &file_writ_object_v3alpha_object_proto_enumTypes[2]
+}
+
+func (x TimestampFilterMethod) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use TimestampFilterMethod.Descriptor instead.
+func (TimestampFilterMethod) EnumDescriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{2}
+}
+
 // TextFilterMethod is how a text filter compares. The text is always literal:
 // %, _ and \ have no special meaning, IGNORE_CASE folds case by Unicode.
 type TextFilterMethod int32
@@ -141,11 +266,11 @@ func (x TextFilterMethod) String() string {
 }
 
 func (TextFilterMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[1].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[3].Descriptor()
 }
 
 func (TextFilterMethod) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[1]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[3]
 }
 
 func (x TextFilterMethod) Number() protoreflect.EnumNumber {
@@ -154,7 +279,7 @@ func (x TextFilterMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TextFilterMethod.Descriptor instead.
 func (TextFilterMethod) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{1}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
 }
 
 // Details says when and where a resource last changed.
@@ -425,6 +550,355 @@ func (*RequestContext_OrgId) isRequestContext_Owner() {}
 
 func (*RequestContext_OrgDomain) isRequestContext_Owner() {}
 
+// StateFilter compares the state of a resource.
+type StateFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The state to find.
+	State         EffectiveState `protobuf:"varint,1,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StateFilter) Reset() {
+	*x = StateFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StateFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StateFilter) ProtoMessage() {}
+
+func (x *StateFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StateFilter.ProtoReflect.Descriptor instead.
+func (*StateFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StateFilter) GetState() EffectiveState {
+	if x != nil {
+		return x.State
+	}
+	return EffectiveState_EFFECTIVE_STATE_UNSPECIFIED
+}
+
+// InIDsFilter is met by the resources of a list.
+type InIDsFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The IDs; an empty list is met by nothing.
+	Ids           []string `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InIDsFilter) Reset() {
+	*x = InIDsFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InIDsFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InIDsFilter) ProtoMessage() {}
+
+func (x *InIDsFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InIDsFilter.ProtoReflect.Descriptor instead.
+func (*InIDsFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *InIDsFilter) GetIds() []string {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+// IDFilter is met by the resources that refer to one object.
+type IDFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The object's ID.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *IDFilter) Reset() {
+	*x = IDFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *IDFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*IDFilter) ProtoMessage() {}
+
+func (x *IDFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use IDFilter.ProtoReflect.Descriptor instead.
+func (*IDFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *IDFilter) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// TextFilter compares a text of a resource.
+type TextFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text to compare with.
+	Text string `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	// How to compare; EQUALS when omitted.
+	Method        TextFilterMethod `protobuf:"varint,2,opt,name=method,proto3,enum=writ.object.v3alpha.TextFilterMethod" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TextFilter) Reset() {
+	*x = TextFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TextFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TextFilter) ProtoMessage() {}
+
+func (x *TextFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TextFilter.ProtoReflect.Descriptor instead.
+func (*TextFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TextFilter) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *TextFilter) GetMethod() TextFilterMethod {
+	if x != nil {
+		return x.Method
+	}
+	return TextFilterMethod_TEXT_FILTER_METHOD_EQUALS
+}
+
+// NameFilter compares the name of a resource.
+type NameFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The text to compare with.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// How to compare; EQUALS when omitted.
+	Method        TextFilterMethod `protobuf:"varint,2,opt,name=method,proto3,enum=writ.object.v3alpha.TextFilterMethod" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NameFilter) Reset() {
+	*x = NameFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NameFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NameFilter) ProtoMessage() {}
+
+func (x *NameFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NameFilter.ProtoReflect.Descriptor instead.
+func (*NameFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *NameFilter) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NameFilter) GetMethod() TextFilterMethod {
+	if x != nil {
+		return x.Method
+	}
+	return TextFilterMethod_TEXT_FILTER_METHOD_EQUALS
+}
+
+// BoolFilter compares a yes or no of a resource.
+type BoolFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The value to find.
+	Value         bool `protobuf:"varint,1,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BoolFilter) Reset() {
+	*x = BoolFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BoolFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BoolFilter) ProtoMessage() {}
+
+func (x *BoolFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BoolFilter.ProtoReflect.Descriptor instead.
+func (*BoolFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BoolFilter) GetValue() bool {
+	if x != nil {
+		return x.Value
+	}
+	return false
+}
+
+// TimestampFilter compares a time of a resource.
+type TimestampFilter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The time to compare with.
+	Timestamp *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
+	// How to compare; EQUALS when omitted.
+	Method        TimestampFilterMethod `protobuf:"varint,2,opt,name=method,proto3,enum=writ.object.v3alpha.TimestampFilterMethod" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimestampFilter) Reset() {
+	*x = TimestampFilter{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimestampFilter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimestampFilter) ProtoMessage() {}
+
+func (x *TimestampFilter) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimestampFilter.ProtoReflect.Descriptor instead.
+func (*TimestampFilter) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TimestampFilter) GetTimestamp() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Timestamp
+	}
+	return nil
+}
+
+func (x *TimestampFilter) GetMethod() TimestampFilterMethod {
+	if x != nil {
+		return x.Method
+	}
+	return TimestampFilterMethod_TIMESTAMP_Filter_METHOD_EQUALS
+}
+
 // ListQuery pages and orders a search.
 type ListQuery struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -440,7 +914,7 @@ type ListQuery struct {
 
 func (x *ListQuery) Reset() {
 	*x = ListQuery{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +926,7 @@ func (x *ListQuery) String() string {
 func (*ListQuery) ProtoMessage() {}
 
 func (x *ListQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +939,7 @@ func (x *ListQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuery.ProtoReflect.Descriptor instead.
 func (*ListQuery) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListQuery) GetOffset() uint64 {
@@ -508,7 +982,7 @@ type ListDetails struct {
 
 func (x *ListDetails) Reset() {
 	*x = ListDetails{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -520,7 +994,7 @@ func (x *ListDetails) String() string {
 func (*ListDetails) ProtoMessage() {}
 
 func (x *ListDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -533,7 +1007,7 @@ func (x *ListDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDetails.ProtoReflect.Descriptor instead.
 func (*ListDetails) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListDetails) GetAppliedLimit() uint32 {
@@ -597,7 +1071,29 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\n" +
 	"org_domain\x18\x05 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xfd\x01H\x00R\torgDomainB\x0e\n" +
-	"\x05owner\x12\x05\xbaH\x02\b\x01\"f\n" +
+	"\x05owner\x12\x05\xbaH\x02\b\x01\"W\n" +
+	"\vStateFilter\x12H\n" +
+	"\x05state\x18\x01 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\r\xbaH\n" +
+	"\xc8\x01\x01\x82\x01\x04\x10\x01 \x00R\x05state\"3\n" +
+	"\vInIDsFilter\x12$\n" +
+	"\x03ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\"\ar\x05\x10\x01\x18\xc8\x01R\x03ids\"&\n" +
+	"\bIDFilter\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"s\n" +
+	"\n" +
+	"TextFilter\x12\x1c\n" +
+	"\x04text\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04text\x12G\n" +
+	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.TextFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"s\n" +
+	"\n" +
+	"NameFilter\x12\x1c\n" +
+	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04name\x12G\n" +
+	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.TextFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"\"\n" +
+	"\n" +
+	"BoolFilter\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\bR\x05value\"\xa1\x01\n" +
+	"\x0fTimestampFilter\x12@\n" +
+	"\ttimestamp\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ttimestamp\x12L\n" +
+	"\x06method\x18\x02 \x01(\x0e2*.writ.object.v3alpha.TimestampFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"f\n" +
 	"\tListQuery\x12'\n" +
 	"\x06offset\x18\x01 \x01(\x04B\x0f\xbaH\f2\n" +
 	"\x18\xff\xff\xff\xff\xff\xff\xff\xff\x7fR\x06offset\x12\x1e\n" +
@@ -613,7 +1109,17 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x16OWNER_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OWNER_TYPE_SYSTEM\x10\x01\x12\x17\n" +
 	"\x13OWNER_TYPE_INSTANCE\x10\x02\x12\x12\n" +
-	"\x0eOWNER_TYPE_ORG\x10\x03*\xce\x02\n" +
+	"\x0eOWNER_TYPE_ORG\x10\x03*k\n" +
+	"\x0eEffectiveState\x12\x1f\n" +
+	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16EFFECTIVE_STATE_ACTIVE\x10\x01\x12\x1c\n" +
+	"\x18EFFECTIVE_STATE_INACTIVE\x10\x02*\xdd\x01\n" +
+	"\x15TimestampFilterMethod\x12\"\n" +
+	"\x1eTIMESTAMP_Filter_METHOD_EQUALS\x10\x00\x12#\n" +
+	"\x1fTIMESTAMP_Filter_METHOD_GREATER\x10\x01\x12-\n" +
+	")TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS\x10\x02\x12 \n" +
+	"\x1cTIMESTAMP_Filter_METHOD_LESS\x10\x03\x12*\n" +
+	"&TIMESTAMP_Filter_METHOD_LESS_OR_EQUALS\x10\x04*\xce\x02\n" +
 	"\x10TextFilterMethod\x12\x1d\n" +
 	"\x19TEXT_FILTER_METHOD_EQUALS\x10\x00\x12)\n" +
 	"%TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE\x10\x01\x12\"\n" +
@@ -636,28 +1142,42 @@ func file_writ_object_v3alpha_object_proto_rawDescGZIP() []byte {
 	return file_writ_object_v3alpha_object_proto_rawDescData
 }
 
-var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(OwnerType)(0),                // 0: writ.object.v3alpha.OwnerType
-	(TextFilterMethod)(0),         // 1: writ.object.v3alpha.TextFilterMethod
-	(*Details)(nil),               // 2: writ.object.v3alpha.Details
-	(*Owner)(nil),                 // 3: writ.object.v3alpha.Owner
-	(*RequestContext)(nil),        // 4: writ.object.v3alpha.RequestContext
-	(*ListQuery)(nil),             // 5: writ.object.v3alpha.ListQuery
-	(*ListDetails)(nil),           // 6: writ.object.v3alpha.ListDetails
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(EffectiveState)(0),           // 1: writ.object.v3alpha.EffectiveState
+	(TimestampFilterMethod)(0),    // 2: writ.object.v3alpha.TimestampFilterMethod
+	(TextFilterMethod)(0),         // 3: writ.object.v3alpha.TextFilterMethod
+	(*Details)(nil),               // 4: writ.object.v3alpha.Details
+	(*Owner)(nil),                 // 5: writ.object.v3alpha.Owner
+	(*RequestContext)(nil),        // 6: writ.object.v3alpha.RequestContext
+	(*StateFilter)(nil),           // 7: writ.object.v3alpha.StateFilter
+	(*InIDsFilter)(nil),           // 8: writ.object.v3alpha.InIDsFilter
+	(*IDFilter)(nil),              // 9: writ.object.v3alpha.IDFilter
+	(*TextFilter)(nil),            // 10: writ.object.v3alpha.TextFilter
+	(*NameFilter)(nil),            // 11: writ.object.v3alpha.NameFilter
+	(*BoolFilter)(nil),            // 12: writ.object.v3alpha.BoolFilter
+	(*TimestampFilter)(nil),       // 13: writ.object.v3alpha.TimestampFilter
+	(*ListQuery)(nil),             // 14: writ.object.v3alpha.ListQuery
+	(*ListDetails)(nil),           // 15: writ.object.v3alpha.ListDetails
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_writ_object_v3alpha_object_proto_depIdxs = []int32{
-	7, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
-	3, // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
-	0, // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
-	7, // 3: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	16, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
+	5,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
+	0,  // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
+	1,  // 3: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
+	3,  // 4: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	3,  // 5: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	16, // 6: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
+	2,  // 7: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
+	16, // 8: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_writ_object_v3alpha_object_proto_init() }
@@ -677,8 +1197,8 @@ func file_writ_object_v3alpha_object_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_object_v3alpha_object_proto_rawDesc), len(file_writ_object_v3alpha_object_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   5,
+			NumEnums:      4,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,6 +26,57 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Reach is where the permission of an operation has to be held.
+type Reach int32
+
+const (
+	// In the context of the call.
+	Reach_REACH_UNSPECIFIED Reach = 0
+	// Where the object is that the call is about: in its project, its
+	// organization, or above. A search finds the objects of all places where the
+	// caller holds the permission, within the context of the call.
+	Reach_REACH_OBJECT Reach = 1
+)
+
+// Enum value maps for Reach.
+var (
+	Reach_name = map[int32]string{
+		0: "REACH_UNSPECIFIED",
+		1: "REACH_OBJECT",
+	}
+	Reach_value = map[string]int32{
+		"REACH_UNSPECIFIED": 0,
+		"REACH_OBJECT":      1,
+	}
+)
+
+func (x Reach) Enum() *Reach {
+	p := new(Reach)
+	*p = x
+	return p
+}
+
+func (x Reach) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Reach) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_policy_v1_policy_proto_enumTypes[0].Descriptor()
+}
+
+func (Reach) Type() protoreflect.EnumType {
+	return &file_writ_policy_v1_policy_proto_enumTypes[0]
+}
+
+func (x Reach) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Reach.Descriptor instead.
+func (Reach) EnumDescriptor() ([]byte, []int) {
+	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{0}
+}
+
 // Level is a step of the hierarchy system > instance > organization.
 type Level int32
 
@@ -38,6 +89,10 @@ const (
 	Level_LEVEL_INSTANCE Level = 2
 	// One organization of a tenant.
 	Level_LEVEL_ORG Level = 3
+	// One project of an organization. No context of a call, but roles hold there.
+	Level_LEVEL_PROJECT Level = 4
+	// One grant of a project to another organization. As LEVEL_PROJECT.
+	Level_LEVEL_PROJECT_GRANT Level = 5
 )
 
 // Enum value maps for Level.
@@ -47,12 +102,16 @@ var (
 		1: "LEVEL_SYSTEM",
 		2: "LEVEL_INSTANCE",
 		3: "LEVEL_ORG",
+		4: "LEVEL_PROJECT",
+		5: "LEVEL_PROJECT_GRANT",
 	}
 	Level_value = map[string]int32{
-		"LEVEL_UNSPECIFIED": 0,
-		"LEVEL_SYSTEM":      1,
-		"LEVEL_INSTANCE":    2,
-		"LEVEL_ORG":         3,
+		"LEVEL_UNSPECIFIED":   0,
+		"LEVEL_SYSTEM":        1,
+		"LEVEL_INSTANCE":      2,
+		"LEVEL_ORG":           3,
+		"LEVEL_PROJECT":       4,
+		"LEVEL_PROJECT_GRANT": 5,
 	}
 )
 
@@ -67,11 +126,11 @@ func (x Level) String() string {
 }
 
 func (Level) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_policy_v1_policy_proto_enumTypes[0].Descriptor()
+	return file_writ_policy_v1_policy_proto_enumTypes[1].Descriptor()
 }
 
 func (Level) Type() protoreflect.EnumType {
-	return &file_writ_policy_v1_policy_proto_enumTypes[0]
+	return &file_writ_policy_v1_policy_proto_enumTypes[1]
 }
 
 func (x Level) Number() protoreflect.EnumNumber {
@@ -80,7 +139,7 @@ func (x Level) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Level.Descriptor instead.
 func (Level) EnumDescriptor() ([]byte, []int) {
-	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{0}
+	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{1}
 }
 
 // Refusal is a way an operation can refuse a well-formed, permitted request.
@@ -93,6 +152,8 @@ const (
 	Refusal_REFUSAL_NOT_FOUND Refusal = 1
 	// Something of that name exists already (409).
 	Refusal_REFUSAL_ALREADY_EXISTS Refusal = 2
+	// The object's state does not allow it (400, FAILED_PRECONDITION).
+	Refusal_REFUSAL_PRECONDITION Refusal = 3
 )
 
 // Enum value maps for Refusal.
@@ -101,11 +162,13 @@ var (
 		0: "REFUSAL_UNSPECIFIED",
 		1: "REFUSAL_NOT_FOUND",
 		2: "REFUSAL_ALREADY_EXISTS",
+		3: "REFUSAL_PRECONDITION",
 	}
 	Refusal_value = map[string]int32{
 		"REFUSAL_UNSPECIFIED":    0,
 		"REFUSAL_NOT_FOUND":      1,
 		"REFUSAL_ALREADY_EXISTS": 2,
+		"REFUSAL_PRECONDITION":   3,
 	}
 )
 
@@ -120,11 +183,11 @@ func (x Refusal) String() string {
 }
 
 func (Refusal) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_policy_v1_policy_proto_enumTypes[1].Descriptor()
+	return file_writ_policy_v1_policy_proto_enumTypes[2].Descriptor()
 }
 
 func (Refusal) Type() protoreflect.EnumType {
-	return &file_writ_policy_v1_policy_proto_enumTypes[1]
+	return &file_writ_policy_v1_policy_proto_enumTypes[2]
 }
 
 func (x Refusal) Number() protoreflect.EnumNumber {
@@ -133,7 +196,7 @@ func (x Refusal) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Refusal.Descriptor instead.
 func (Refusal) EnumDescriptor() ([]byte, []int) {
-	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{1}
+	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{2}
 }
 
 // Feature is a switch of the feature API.
@@ -181,11 +244,11 @@ func (x Feature) String() string {
 }
 
 func (Feature) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_policy_v1_policy_proto_enumTypes[2].Descriptor()
+	return file_writ_policy_v1_policy_proto_enumTypes[3].Descriptor()
 }
 
 func (Feature) Type() protoreflect.EnumType {
-	return &file_writ_policy_v1_policy_proto_enumTypes[2]
+	return &file_writ_policy_v1_policy_proto_enumTypes[3]
 }
 
 func (x Feature) Number() protoreflect.EnumNumber {
@@ -194,7 +257,7 @@ func (x Feature) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Feature.Descriptor instead.
 func (Feature) EnumDescriptor() ([]byte, []int) {
-	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{2}
+	return file_writ_policy_v1_policy_proto_rawDescGZIP(), []int{3}
 }
 
 // Operation states who may call a method, where, and what it answers.
@@ -210,7 +273,11 @@ type Operation struct {
 	// The context levels the operation applies to; empty means the instance.
 	Levels []Level `protobuf:"varint,4,rep,packed,name=levels,proto3,enum=writ.policy.v1.Level" json:"levels,omitempty"`
 	// Conditions, beyond invalid input, under which the operation refuses.
-	Refusals      []Refusal `protobuf:"varint,5,rep,packed,name=refusals,proto3,enum=writ.policy.v1.Refusal" json:"refusals,omitempty"`
+	Refusals []Refusal `protobuf:"varint,5,rep,packed,name=refusals,proto3,enum=writ.policy.v1.Refusal" json:"refusals,omitempty"`
+	// Where the permission has to be held. By default in the context of the call.
+	Reach Reach `protobuf:"varint,6,opt,name=reach,proto3,enum=writ.policy.v1.Reach" json:"reach,omitempty"`
+	// The caller may also do this to their own user and to what belongs to it.
+	Self          bool `protobuf:"varint,7,opt,name=self,proto3" json:"self,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -278,6 +345,20 @@ func (x *Operation) GetRefusals() []Refusal {
 		return x.Refusals
 	}
 	return nil
+}
+
+func (x *Operation) GetReach() Reach {
+	if x != nil {
+		return x.Reach
+	}
+	return Reach_REACH_UNSPECIFIED
+}
+
+func (x *Operation) GetSelf() bool {
+	if x != nil {
+		return x.Self
+	}
+	return false
 }
 
 // Event names the event whose payload a message is.
@@ -434,7 +515,7 @@ var File_writ_policy_v1_policy_proto protoreflect.FileDescriptor
 
 const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/policy/v1/policy.proto\x12\x0ewrit.policy.v1\x1a google/protobuf/descriptor.proto\"\xdc\x01\n" +
+	"\x1bwrit/policy/v1/policy.proto\x12\x0ewrit.policy.v1\x1a google/protobuf/descriptor.proto\"\x9d\x02\n" +
 	"\tOperation\x12\x18\n" +
 	"\asuccess\x18\x01 \x03(\rR\asuccess\x12\x1e\n" +
 	"\n" +
@@ -442,21 +523,29 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"permission\x121\n" +
 	"\afeature\x18\x03 \x01(\x0e2\x17.writ.policy.v1.FeatureR\afeature\x12-\n" +
 	"\x06levels\x18\x04 \x03(\x0e2\x15.writ.policy.v1.LevelR\x06levels\x123\n" +
-	"\brefusals\x18\x05 \x03(\x0e2\x17.writ.policy.v1.RefusalR\brefusals\"9\n" +
+	"\brefusals\x18\x05 \x03(\x0e2\x17.writ.policy.v1.RefusalR\brefusals\x12+\n" +
+	"\x05reach\x18\x06 \x01(\x0e2\x15.writ.policy.v1.ReachR\x05reach\x12\x12\n" +
+	"\x04self\x18\a \x01(\bR\x04self\"9\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1c\n" +
 	"\taggregate\x18\x02 \x01(\tR\taggregate\"\x1e\n" +
 	"\bFunction\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name*S\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name*0\n" +
+	"\x05Reach\x12\x15\n" +
+	"\x11REACH_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fREACH_OBJECT\x10\x01*\x7f\n" +
 	"\x05Level\x12\x15\n" +
 	"\x11LEVEL_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLEVEL_SYSTEM\x10\x01\x12\x12\n" +
 	"\x0eLEVEL_INSTANCE\x10\x02\x12\r\n" +
-	"\tLEVEL_ORG\x10\x03*U\n" +
+	"\tLEVEL_ORG\x10\x03\x12\x11\n" +
+	"\rLEVEL_PROJECT\x10\x04\x12\x17\n" +
+	"\x13LEVEL_PROJECT_GRANT\x10\x05*o\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_NOT_FOUND\x10\x01\x12\x1a\n" +
-	"\x16REFUSAL_ALREADY_EXISTS\x10\x02*\xa7\x01\n" +
+	"\x16REFUSAL_ALREADY_EXISTS\x10\x02\x12\x18\n" +
+	"\x14REFUSAL_PRECONDITION\x10\x03*\xa7\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12&\n" +
 	"\"FEATURE_MULTITENANCY_RESOURCES_API\x10\x01\x12!\n" +
@@ -479,33 +568,35 @@ func file_writ_policy_v1_policy_proto_rawDescGZIP() []byte {
 	return file_writ_policy_v1_policy_proto_rawDescData
 }
 
-var file_writ_policy_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_writ_policy_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_writ_policy_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_writ_policy_v1_policy_proto_goTypes = []any{
-	(Level)(0),                          // 0: writ.policy.v1.Level
-	(Refusal)(0),                        // 1: writ.policy.v1.Refusal
-	(Feature)(0),                        // 2: writ.policy.v1.Feature
-	(*Operation)(nil),                   // 3: writ.policy.v1.Operation
-	(*Event)(nil),                       // 4: writ.policy.v1.Event
-	(*Function)(nil),                    // 5: writ.policy.v1.Function
-	(*descriptorpb.MethodOptions)(nil),  // 6: google.protobuf.MethodOptions
-	(*descriptorpb.MessageOptions)(nil), // 7: google.protobuf.MessageOptions
+	(Reach)(0),                          // 0: writ.policy.v1.Reach
+	(Level)(0),                          // 1: writ.policy.v1.Level
+	(Refusal)(0),                        // 2: writ.policy.v1.Refusal
+	(Feature)(0),                        // 3: writ.policy.v1.Feature
+	(*Operation)(nil),                   // 4: writ.policy.v1.Operation
+	(*Event)(nil),                       // 5: writ.policy.v1.Event
+	(*Function)(nil),                    // 6: writ.policy.v1.Function
+	(*descriptorpb.MethodOptions)(nil),  // 7: google.protobuf.MethodOptions
+	(*descriptorpb.MessageOptions)(nil), // 8: google.protobuf.MessageOptions
 }
 var file_writ_policy_v1_policy_proto_depIdxs = []int32{
-	2, // 0: writ.policy.v1.Operation.feature:type_name -> writ.policy.v1.Feature
-	0, // 1: writ.policy.v1.Operation.levels:type_name -> writ.policy.v1.Level
-	1, // 2: writ.policy.v1.Operation.refusals:type_name -> writ.policy.v1.Refusal
-	6, // 3: writ.policy.v1.operation:extendee -> google.protobuf.MethodOptions
-	7, // 4: writ.policy.v1.event:extendee -> google.protobuf.MessageOptions
-	7, // 5: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
-	3, // 6: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
-	4, // 7: writ.policy.v1.event:type_name -> writ.policy.v1.Event
-	5, // 8: writ.policy.v1.function:type_name -> writ.policy.v1.Function
-	9, // [9:9] is the sub-list for method output_type
-	9, // [9:9] is the sub-list for method input_type
-	6, // [6:9] is the sub-list for extension type_name
-	3, // [3:6] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	3,  // 0: writ.policy.v1.Operation.feature:type_name -> writ.policy.v1.Feature
+	1,  // 1: writ.policy.v1.Operation.levels:type_name -> writ.policy.v1.Level
+	2,  // 2: writ.policy.v1.Operation.refusals:type_name -> writ.policy.v1.Refusal
+	0,  // 3: writ.policy.v1.Operation.reach:type_name -> writ.policy.v1.Reach
+	7,  // 4: writ.policy.v1.operation:extendee -> google.protobuf.MethodOptions
+	8,  // 5: writ.policy.v1.event:extendee -> google.protobuf.MessageOptions
+	8,  // 6: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
+	4,  // 7: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
+	5,  // 8: writ.policy.v1.event:type_name -> writ.policy.v1.Event
+	6,  // 9: writ.policy.v1.function:type_name -> writ.policy.v1.Function
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	7,  // [7:10] is the sub-list for extension type_name
+	4,  // [4:7] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_writ_policy_v1_policy_proto_init() }
@@ -518,7 +609,7 @@ func file_writ_policy_v1_policy_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_policy_v1_policy_proto_rawDesc), len(file_writ_policy_v1_policy_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   3,
 			NumExtensions: 3,
 			NumServices:   0,

@@ -49,6 +49,12 @@ func (m *Operation) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"reach\":"...)
+	b = wire.AppendEnum(b, m.GetReach(), Reach_name)
+	b = append(b, ',')
+	b = append(b, "\"self\":"...)
+	b = strconv.AppendBool(b, m.GetSelf())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -1,0 +1,228 @@
+// Package domain manages the domains of instances and organizations.
+//
+// Service implements contracts/proto/writ/domain. A domain is a claim; it counts
+// once it is proven (Validate), so nobody can keep others from their own domain
+// or take over their users (SEC-222).
+package domain
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/outgoing"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Service implements the domains API. It is safe for concurrent use.
+type Service struct {
+	domainv3.UnsafeServiceDomainsServer
+
+	resource.Env
+	outgoing *outgoing.Client
+	queries  *db.Queries
+	domains  *resource.Table[db.Domain]
+}
+
+var _ domainv3.ServiceDomainsServer = (*Service)(nil)
+
+// New returns a Service over env that looks for proofs through client.
+func New(env resource.Env, client *outgoing.Client) *Service {
+	taken := func() *fault.Error {
+		return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the domain belongs to somebody else").On("domain.domain")
+	}
+	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.NewTable[db.Domain](env, resource.Spec{
+		Table: "domains", Kind: "domain", Remembered: true, RememberedNew: true,
+		Refusals: map[string]func() *fault.Error{"domains_host_key": taken, "domains_org_domain_key": taken},
+	})}
+}
+
+// CreateDomain claims a domain. The system need not prove its claims.
+func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRequest) (*domainv3.CreateDomainResponse, error) {
+	row := &db.Domain{ValidationToken: newToken()}
+	s.domains.Assign(row, req.GetDomain())
+	if row.ValidationType == 0 {
+		row.ValidationType = int16(domainv3.ValidationType_VALIDATION_TYPE_DNS)
+	}
+	if policy.CallFrom(ctx).Caller.InstanceID == "" {
+		row.IsVerified, row.ValidationToken = true, ""
+	}
+	details, err := s.domains.Create(ctx, row, &eventv1.DomainAdded{})
+	return &domainv3.CreateDomainResponse{Details: details}, err
+}
+
+// newToken returns 32 random letters and digits.
+func newToken() string { return strings.ToLower(rand.Text() + rand.Text())[:32] }
+
+// PatchDomain changes how a claim is proven, with a new token.
+func (s *Service) PatchDomain(ctx context.Context, req *domainv3.PatchDomainRequest) (*domainv3.PatchDomainResponse, error) {
+	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainChanged{}, func(_ pgx.Tx, row *db.Domain) error {
+		before := row.ValidationType
+		s.domains.Assign(row, req.GetDomain())
+		if row.ValidationType == 0 {
+			row.ValidationType = int16(domainv3.ValidationType_VALIDATION_TYPE_DNS)
+		}
+		if row.ValidationType != before && !row.IsVerified {
+			row.ValidationToken = newToken()
+		}
+		return nil
+	})
+	return &domainv3.PatchDomainResponse{Details: details}, err
+}
+
+// DeleteDomain deletes a domain; the primary one of its owner stays.
+func (s *Service) DeleteDomain(ctx context.Context, req *domainv3.DeleteDomainRequest) (*domainv3.DeleteDomainResponse, error) {
+	details, err := s.domains.Delete(ctx, req.GetId(), &eventv1.DomainRemoved{}, func(_ pgx.Tx, row *db.Domain) error {
+		if row.IsPrimary {
+			return fault.New(fault.FailedPrecondition, "PRIMARY_DOMAIN", "the primary domain cannot be deleted; make another one primary first")
+		}
+		return nil
+	})
+	return &domainv3.DeleteDomainResponse{Details: details}, err
+}
+
+// GetDomain reads one domain.
+func (s *Service) GetDomain(ctx context.Context, req *domainv3.GetDomainRequest) (*domainv3.GetDomainResponse, error) {
+	row, err := s.domains.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &domainv3.GetDomainResponse{Domain: resource.Into(s.domains, row, view(row))}, nil
+}
+
+// SearchDomains finds the domains that meet all filters.
+func (s *Service) SearchDomains(ctx context.Context, req *domainv3.SearchDomainsRequest) (*domainv3.SearchDomainsResponse, error) {
+	rows, details, err := s.domains.Search(ctx, req)
+	return &domainv3.SearchDomainsResponse{
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.domains, rows, view),
+	}, err
+}
+
+func view(row *db.Domain) *domainv3.GetDomain {
+	if row.IsVerified {
+		return &domainv3.GetDomain{}
+	}
+	return &domainv3.GetDomain{ValidationLocation: location(row)}
+}
+
+// location is where the token of a domain is looked for.
+func location(row *db.Domain) string {
+	if row.ValidationType == int16(domainv3.ValidationType_VALIDATION_TYPE_HTTP) {
+		return "http://" + row.Domain + "/.well-known/writ-challenge.txt"
+	}
+	return "_writ-challenge." + row.Domain
+}
+
+// SetAsPrimary makes a validated domain the primary one of its owner.
+func (s *Service) SetAsPrimary(ctx context.Context, req *domainv3.SetAsPrimaryRequest) (*domainv3.SetAsPrimaryResponse, error) {
+	set := &eventv1.DomainPrimarySet{}
+	details, err := s.domains.Change(ctx, req.GetId(), set, func(tx pgx.Tx, row *db.Domain) error {
+		if !row.IsVerified {
+			return fault.New(fault.FailedPrecondition, "DOMAIN_NOT_VERIFIED", "the claim to the domain is not proven yet")
+		}
+		if row.IsPrimary {
+			return nil
+		}
+		row.IsPrimary, set.Domain = true, row.Domain
+		return s.queries.ClearPrimaryDomain(ctx, tx, db.ClearPrimaryDomainParams{InstanceID: row.InstanceID, OrgID: row.OrgID})
+	})
+	return &domainv3.SetAsPrimaryResponse{Details: details}, err
+}
+
+// validateTimeout bounds the search for a proof.
+const validateTimeout = 5 * time.Second
+
+// Validate looks for the proof of a claim and, when it is there, lets the domain
+// count. Validating again what is proven succeeds.
+func (s *Service) Validate(ctx context.Context, req *domainv3.ValidateRequest) (*domainv3.ValidateResponse, error) {
+	row, err := s.domains.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	if row.IsVerified {
+		return &domainv3.ValidateResponse{Details: s.domains.Details(row)}, nil
+	}
+	if err := s.prove(ctx, row); err != nil { // before any row is locked
+		return nil, fault.New(fault.FailedPrecondition, "DOMAIN_NOT_PROVEN", "the token was not found at %s", location(row)).Because(err)
+	}
+	token := row.ValidationToken
+	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainVerified{Domain: row.Domain}, func(tx pgx.Tx, row *db.Domain) error {
+		switch {
+		case row.IsVerified:
+			return nil
+		case row.ValidationToken != token:
+			return fault.New(fault.FailedPrecondition, "DOMAIN_NOT_PROVEN", "the domain has got a new token meanwhile")
+		}
+		row.IsVerified, row.ValidationToken = true, ""
+		return s.claim(ctx, tx, row)
+	})
+	return &domainv3.ValidateResponse{Details: details}, err
+}
+
+// prove looks for the token of a domain.
+func (s *Service) prove(ctx context.Context, row *db.Domain) error {
+	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
+	defer cancel()
+	if row.ValidationType == int16(domainv3.ValidationType_VALIDATION_TYPE_HTTP) {
+		text, err := s.outgoing.Get(ctx, location(row))
+		if err == nil && strings.TrimSpace(string(text)) != row.ValidationToken {
+			err = fmt.Errorf("another text is there")
+		}
+		return err
+	}
+	records, err := s.outgoing.TXT(ctx, location(row))
+	if err == nil && !slices.Contains(records, row.ValidationToken) {
+		err = fmt.Errorf("none of %d records is the token", len(records))
+	}
+	return err
+}
+
+// claim gives users of other organizations whose names end in a domain that now
+// is proven to belong to this one a temporary name, so that nobody can be taken
+// for a user of the organization.
+func (s *Service) claim(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
+	if row.OrgID == nil {
+		return nil
+	}
+	host, err := s.queries.PrimaryHost(ctx, tx, row.InstanceID)
+	if err != nil && !store.NoRow(err) {
+		return err
+	}
+	users, err := s.queries.LockUsersOfDomain(ctx, tx, db.LockUsersOfDomainParams{
+		InstanceID: row.InstanceID, OrgID: row.OrgID, Suffix: resource.Literal("@" + row.Domain),
+	})
+	if err != nil {
+		return err
+	}
+	for _, user := range users {
+		temporary := user.ID + "@temporary." + host
+		now := s.Now()
+		sequence, err := event.Append(ctx, tx, event.Event{
+			InstanceID: row.InstanceID, ObjectID: user.ID, Payload: &eventv1.UserDomainClaimed{Username: temporary},
+			Creator: policy.CallFrom(ctx).Caller.UserID, At: now,
+			Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: user.OrgID},
+		})
+		if err != nil {
+			return err
+		}
+		if err := s.queries.RenameUser(ctx, tx, db.RenameUserParams{
+			InstanceID: row.InstanceID, ID: user.ID, Username: temporary, UsernameFolded: resource.Fold(temporary), Sequence: sequence, Now: now,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

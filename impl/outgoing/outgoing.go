@@ -1,0 +1,154 @@
+// Package outgoing makes the calls to addresses that tenants choose: webhook
+// targets, domain validation, notification hooks. There is one client for all of
+// them (SEC-250), and it decides by the address it really dials (SEC-251): what
+// is not a public address is refused unless the operator allows it (SEC-252).
+package outgoing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config says what may be called; the zero Config is the default: public
+// addresses, by the system's resolver.
+type Config struct {
+	// Allow lists networks (CIDR) that are reached although they are not public.
+	Allow []netip.Prefix
+	// Resolver is the host:port of a DNS server; "" is the system's.
+	Resolver string
+	// Ports maps ports to others, for tests whose servers cannot have port 80.
+	Ports map[string]string
+}
+
+// Limits of one call (SEC-254).
+const (
+	connectTimeout = 5 * time.Second
+	headerLimit    = 64 << 10
+	maxBody        = 1 << 20
+)
+
+// Client calls out. It is safe for concurrent use.
+type Client struct {
+	Config
+	resolver *net.Resolver
+	http     *http.Client
+}
+
+// ErrForbidden is the error of an address that must not be called. It does not
+// say which one it was (SEC-259).
+var ErrForbidden = errors.New("the address is not public")
+
+// New returns a client over c.
+func New(c Config) *Client {
+	client := &Client{Config: c, resolver: &net.Resolver{}}
+	if c.Resolver != "" {
+		client.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, network, c.Resolver)
+		}}
+	}
+	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: client.resolver, Control: client.control}
+	client.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				return dialer.DialContext(ctx, network, client.mapped(address))
+			},
+			TLSHandshakeTimeout:    connectTimeout,
+			MaxResponseHeaderBytes: headerLimit,
+			DisableKeepAlives:      true, // no connection is shared between tenants
+			Proxy:                  nil,  // the environment's is not meant for tenants
+		},
+		// A redirect is an answer, not an order (SEC-253).
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return client
+}
+
+func (c *Client) mapped(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if to := c.Ports[port]; to != "" {
+		return net.JoinHostPort(host, to)
+	}
+	return address
+}
+
+// control refuses a connection by the address it goes to, after resolution.
+func (c *Client) control(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !c.allowed(at.Addr()) {
+		return ErrForbidden
+	}
+	return nil
+}
+
+func (c *Client) allowed(at netip.Addr) bool {
+	at = at.WithZone("").Unmap()
+	if slices.ContainsFunc(c.Allow, func(network netip.Prefix) bool { return network.Contains(at) }) {
+		return true
+	}
+	return at.IsGlobalUnicast() && !at.IsPrivate() && !slices.ContainsFunc(reserved, func(network netip.Prefix) bool { return network.Contains(at) })
+}
+
+// reserved are the networks that look public to package netip but are not, or
+// that hold an IPv4 address (IANA special-purpose registries).
+var reserved = func() []netip.Prefix {
+	var list []netip.Prefix
+	for _, network := range []string{
+		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
+		"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+		"3fff::/20", "5f00::/16", "::/96", "fec0::/10",
+	} {
+		list = append(list, netip.MustParsePrefix(network))
+	}
+	return list
+}()
+
+// TXT returns the TXT records of a name.
+func (c *Client) TXT(ctx context.Context, name string) ([]string, error) {
+	return c.resolver.LookupTXT(ctx, strings.TrimSuffix(name, ".")+".")
+}
+
+// Get returns the body of a 200 answer to a GET, up to maxBody bytes.
+func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(request.URL); err != nil {
+		return nil, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the answer has the status %d", response.StatusCode)
+	}
+	return io.ReadAll(io.LimitReader(response.Body, maxBody))
+}
+
+// check refuses URLs that no call may have (SEC-253).
+func check(at *url.URL) error {
+	switch {
+	case at.Scheme != "http" && at.Scheme != "https":
+		return errors.New("only http and https are called")
+	case at.User != nil:
+		return errors.New("a URL must not hold credentials")
+	case at.Hostname() == "":
+		return errors.New("the URL has no host")
+	}
+	return nil
+}

@@ -1,0 +1,515 @@
+package resource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Env is what every service of resources needs; every field is required.
+type Env struct {
+	DB         *store.DB
+	Now        func() time.Time
+	NewID      func() string
+	Invalidate func() // drops what package policy remembers, on this node
+}
+
+// Spec says of a table what its model and the contract do not tell.
+type Spec struct {
+	Table string // for example projects
+	Kind  string // what one row is, for people and in field names: project
+
+	// Columns that say where a row is, when they are not called org_id,
+	// project_id, project_grant_id and user_id.
+	Org, Project, User string
+	// System is set for a table of the system, which has no instance_id.
+	System bool
+
+	// Remembered is set when package policy remembers something of the rows: then
+	// every node hears of changes and deletions.
+	Remembered bool
+	// RememberedNew is set when this holds for new rows too.
+	RememberedNew bool
+
+	// Sort maps sorting columns (in lower case, without prefix) to SQL, when they
+	// are not columns of that name.
+	Sort map[string]string
+	// Filters holds the filters, by name in the contract, that do not compare the
+	// column of their name.
+	Filters map[string]FilterFunc
+	// Refusals holds the refusals for violated constraints that do not follow
+	// the pattern of names, <table>_<column>_key and <table>_<object>_fkey.
+	Refusals map[string]func() *fault.Error
+}
+
+// Table is the one code path of all resources: it creates, reads, changes,
+// deletes and searches rows of the type R, which is the model that sqlc
+// generates from the migrations (conventions: 00003_resources.sql). R may embed
+// that model beside fields with a tag sql:"…", which are computed on reading.
+//
+// Every read asks, by the columns that say where the row is, whether the caller
+// may do this there; what it may not reach does not exist for it (SEC-232). The
+// statements are made once, of names that the program holds; values are always
+// parameters (SEC-240).
+type Table[R any] struct {
+	Spec
+	Env
+	columns []column // those that are stored first
+	stored  int
+	byName  map[string]*column
+	place   [4]*column // organization, project, grant of a project, user
+	twins   []twin
+	plans   plans
+
+	selectSQL, insertSQL, updateSQL string
+}
+
+// column is a field of R and the SQL it is read from.
+type column struct {
+	name  string
+	sql   string
+	index []int
+}
+
+// twin is a text and its case-folded copy, which text filters compare.
+type twin struct{ text, folded *column }
+
+// NewTable returns the table of a spec. It panics when R and the spec do not fit
+// together, a defect that the first start finds.
+func NewTable[R any](env Env, spec Spec) *Table[R] {
+	t := &Table[R]{Spec: spec, Env: env, byName: map[string]*column{}}
+	var computed []column
+	t.read(reflect.TypeFor[R](), nil, &computed)
+	t.stored = len(t.columns)
+	t.columns = append(t.columns, computed...)
+	for i := range t.columns {
+		t.byName[t.columns[i].name] = &t.columns[i]
+	}
+	for _, name := range []string{"id", "sequence", "creation_date", "change_date"} {
+		t.column(name)
+	}
+	for i, names := range [4][2]string{{spec.Org, "org_id"}, {spec.Project, "project_id"}, {"", "project_grant_id"}, {spec.User, "user_id"}} {
+		if names[0] != "" {
+			t.place[i] = t.column(names[0])
+		} else {
+			t.place[i] = t.byName[names[1]]
+		}
+	}
+	for name, folded := range t.byName {
+		if text, ok := strings.CutSuffix(name, "_folded"); ok {
+			t.twins = append(t.twins, twin{t.column(text), folded})
+		}
+	}
+	t.prepare()
+	return t
+}
+
+// read collects the columns of a struct.
+func (t *Table[R]) read(of reflect.Type, index []int, computed *[]column) {
+	for i := range of.NumField() {
+		field := of.Field(i)
+		at := append(append([]int(nil), index...), i)
+		name, expression := field.Tag.Get("db"), field.Tag.Get("sql")
+		switch {
+		case field.Anonymous:
+			t.read(field.Type, at, computed)
+		case expression != "":
+			*computed = append(*computed, column{snake(field.Name), expression, at})
+		case name != "":
+			t.columns = append(t.columns, column{name, "t." + name, at})
+		default:
+			panic(fmt.Sprintf("resource: %s.%s is no column", of, field.Name))
+		}
+	}
+}
+
+// column returns a column that has to be there.
+func (t *Table[R]) column(name string) *column {
+	if c := t.byName[name]; c != nil {
+		return c
+	}
+	panic(fmt.Sprintf("resource: %s has no column %s", t.Table, name))
+}
+
+// appendSQL appends an event; its parameters follow those of the row.
+const appendSQL = "append_event($%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d)"
+
+const eventParameters = 9
+
+// prepare writes the statements.
+func (t *Table[R]) prepare() {
+	var read, names, values, sets []string
+	for i, c := range t.columns {
+		read = append(read, c.sql+" AS "+c.name)
+		if i >= t.stored {
+			continue
+		}
+		parameter := fmt.Sprintf("$%d", i+1)
+		if c.name == "sequence" {
+			numbers := make([]any, eventParameters)
+			for j := range numbers {
+				numbers[j] = t.stored + j + 1
+			}
+			// The row's own parameter of the sequence is there but not used: the
+			// cast gives it a type.
+			parameter = fmt.Sprintf("coalesce("+appendSQL, numbers...) + ", " + parameter + "::bigint)"
+		}
+		names, values, sets = append(names, c.name), append(values, parameter), append(sets, c.name+" = "+parameter)
+	}
+	t.selectSQL = "SELECT " + strings.Join(read, ", ") + " FROM " + t.Table + " t WHERE "
+	t.insertSQL = "INSERT INTO " + t.Table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ") RETURNING sequence"
+	key := fmt.Sprintf("t.id = $%d", t.at("id"))
+	if !t.System {
+		key = fmt.Sprintf("t.instance_id = $%d AND %s", t.at("instance_id"), key)
+	}
+	t.updateSQL = "UPDATE " + t.Table + " t SET " + strings.Join(sets, ", ") + " WHERE " + key + " RETURNING sequence"
+}
+
+// at returns the parameter number of a stored column.
+func (t *Table[R]) at(name string) int {
+	for i := range t.columns {
+		if t.columns[i].name == name {
+			return i + 1
+		}
+	}
+	panic(fmt.Sprintf("resource: %s has no column %s", t.Table, name))
+}
+
+// value returns the column of a row.
+func (c *column) value(row reflect.Value) reflect.Value { return row.Elem().FieldByIndex(c.index) }
+
+// text returns a column of text, "" for NULL or when there is no such column.
+func (c *column) text(row reflect.Value) string {
+	if c == nil {
+		return ""
+	}
+	v := c.value(row)
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return ""
+		}
+		v = v.Elem()
+	}
+	return v.String()
+}
+
+// instanceOf returns the instance a row belongs to; "" for the system.
+func (t *Table[R]) instanceOf(row reflect.Value) string { return t.byName["instance_id"].text(row) }
+
+// placeOf returns where a row is.
+func (t *Table[R]) placeOf(row reflect.Value) policy.Place {
+	return policy.Place{
+		InstanceID: t.instanceOf(row),
+		OrgID:      t.place[0].text(row), ProjectID: t.place[1].text(row), ProjectGrantID: t.place[2].text(row), UserID: t.place[3].text(row),
+	}
+}
+
+// ownerOf returns the context a row belongs to.
+func (t *Table[R]) ownerOf(row reflect.Value) *object.Owner {
+	instanceID, orgID := t.instanceOf(row), t.byName["org_id"].text(row)
+	switch {
+	case orgID != "":
+		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID}
+	case instanceID != "":
+		return &object.Owner{Type: object.OwnerType_OWNER_TYPE_INSTANCE, Id: instanceID}
+	}
+	return &object.Owner{Type: object.OwnerType_OWNER_TYPE_SYSTEM}
+}
+
+// Details returns the details record of a row.
+func (t *Table[R]) Details(row *R) *object.Details {
+	v := reflect.ValueOf(row)
+	return Details(t.byName["id"].text(v), t.byName["sequence"].value(v).Int(),
+		t.byName["change_date"].value(v).Interface().(time.Time), t.ownerOf(v))
+}
+
+// Key is a column and the value it has to have, for example the user a key
+// belongs to.
+type Key struct {
+	Column string
+	Value  any
+}
+
+// where returns the condition and parameters of one row.
+func (t *Table[R]) where(call *policy.Call, id string, keys []Key) (string, []any) {
+	condition, args := "t.id = $1", []any{id}
+	if !t.System {
+		condition, args = condition+" AND t.instance_id = $2", append(args, call.Context.InstanceID)
+	}
+	for _, key := range keys {
+		args = append(args, key.Value)
+		condition += fmt.Sprintf(" AND %s = $%d", t.column(key.Column).sql, len(args))
+	}
+	return condition, args
+}
+
+// Get reads a row by ID, and by more keys where its address has them.
+func (t *Table[R]) Get(ctx context.Context, id string, keys ...Key) (*R, error) {
+	return t.one(ctx, t.DB.Conn(ctx), "", id, keys)
+}
+
+// Lock reads a row and keeps others from changing or deleting it until the
+// transaction ends.
+func (t *Table[R]) Lock(ctx context.Context, tx pgx.Tx, id string, keys ...Key) (*R, error) {
+	return t.one(ctx, tx, " FOR NO KEY UPDATE OF t", id, keys)
+}
+
+func (t *Table[R]) one(ctx context.Context, tx db.DBTX, lock, id string, keys []Key) (*R, error) {
+	call := policy.CallFrom(ctx)
+	condition, args := t.where(call, id, keys)
+	row := new(R)
+	err := tx.QueryRow(ctx, t.selectSQL+condition+lock, args...).Scan(t.targets(row)...)
+	reached := call.Reaches(t.placeOf(reflect.ValueOf(row))) // asked even when there is none
+	if store.NoRow(err) || err == nil && !reached {
+		return nil, t.Missing(id)
+	}
+	return row, err
+}
+
+// Missing is the refusal of an ID that does not exist for the caller.
+func (t *Table[R]) Missing(id string) *fault.Error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no %s %q", t.Kind, id)
+}
+
+// targets returns where the columns of a row are scanned to.
+func (t *Table[R]) targets(row *R) []any {
+	v := reflect.ValueOf(row)
+	targets := make([]any, len(t.columns))
+	for i := range t.columns {
+		targets[i] = t.columns[i].value(v).Addr().Interface()
+	}
+	return targets
+}
+
+// args returns the parameters of a row and its event.
+func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now time.Time) []any {
+	v := reflect.ValueOf(row)
+	for _, twin := range t.twins {
+		twin.folded.value(v).SetString(Fold(twin.text.text(v)))
+	}
+	args := make([]any, t.stored, t.stored+eventParameters)
+	for i := range args {
+		args[i] = t.columns[i].value(v).Interface()
+	}
+	return append(args, event.Columns(event.Event{
+		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload,
+		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: t.ownerOf(v), At: now,
+	})...)
+}
+
+// Create stores a new row and appends its event in one statement. It gives the
+// row what it lacks of ID, instance, organization (that of the call) and dates;
+// the fields of payload that are called like columns are filled from it.
+func (t *Table[R]) Create(ctx context.Context, row *R, payload event.Payload) (*object.Details, error) {
+	if t.RememberedNew {
+		var details *object.Details
+		err := t.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+			if details, err = t.CreateIn(ctx, tx, row, payload); err != nil {
+				return err
+			}
+			return db.New().NotifyChange(ctx, tx)
+		})
+		t.Invalidate()
+		return details, t.Refusal(err)
+	}
+	return t.CreateIn(ctx, t.DB.Conn(ctx), row, payload)
+}
+
+// CreateIn is Create within a transaction.
+func (t *Table[R]) CreateIn(ctx context.Context, tx db.DBTX, row *R, payload event.Payload) (*object.Details, error) {
+	call, now, v := policy.CallFrom(ctx), t.Now(), reflect.ValueOf(row)
+	t.setText(v, "id", t.NewID)
+	if !t.System {
+		t.setText(v, "instance_id", func() string { return call.Context.InstanceID })
+	}
+	t.setText(v, "org_id", func() string { return call.Context.OrgID })
+	t.byName["creation_date"].value(v).Set(reflect.ValueOf(now))
+	t.byName["change_date"].value(v).Set(reflect.ValueOf(now))
+	t.record(payload, nil, row)
+	err := tx.QueryRow(ctx, t.insertSQL, t.args(ctx, row, payload, now)...).Scan(t.byName["sequence"].value(v).Addr().Interface())
+	if err != nil {
+		return nil, t.Refusal(err)
+	}
+	return t.Details(row), nil
+}
+
+// setText sets a column of text that is still empty, if there is one.
+func (t *Table[R]) setText(row reflect.Value, name string, value func() string) {
+	c := t.byName[name]
+	if c == nil || c.text(row) != "" {
+		return
+	}
+	text := value()
+	if text == "" {
+		return
+	}
+	if v := c.value(row); v.Kind() == reflect.Pointer {
+		v.Set(reflect.ValueOf(&text))
+	} else {
+		v.SetString(text)
+	}
+}
+
+// Change locks a row, lets apply change it, appends the event and stores it, in
+// one transaction. When apply changes nothing nothing is written, and the
+// details are those of the last change. The fields of payload that are called
+// like columns are set where those changed.
+func (t *Table[R]) Change(ctx context.Context, id string, payload event.Payload, apply func(pgx.Tx, *R) error, keys ...Key) (*object.Details, error) {
+	var details *object.Details
+	changed := false
+	err := t.DB.InTx(ctx, func(tx pgx.Tx) error {
+		row, err := t.Lock(ctx, tx, id, keys...)
+		if err != nil {
+			return err
+		}
+		old := *row
+		if err := apply(tx, row); err != nil {
+			return err
+		}
+		changed, err = t.Save(ctx, tx, &old, row, payload)
+		details = t.Details(row)
+		return err
+	})
+	if changed && t.Remembered {
+		t.Invalidate()
+	}
+	return details, t.Refusal(err)
+}
+
+// Save stores a row that this transaction has locked, if it differs from what it
+// was, and appends the event. It reports whether it did.
+func (t *Table[R]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload event.Payload) (bool, error) {
+	v := reflect.ValueOf(row)
+	if !t.differs(old, row) {
+		return false, nil
+	}
+	now := t.Now()
+	t.byName["change_date"].value(v).Set(reflect.ValueOf(now))
+	t.record(payload, old, row)
+	err := tx.QueryRow(ctx, t.updateSQL, t.args(ctx, row, payload, now)...).Scan(t.byName["sequence"].value(v).Addr().Interface())
+	if err == nil && t.Remembered {
+		err = db.New().NotifyChange(ctx, tx)
+	}
+	return true, err
+}
+
+// Delete deletes a row and what belongs to it, with events. before, if not nil,
+// may refuse or take out of other objects what refers to it.
+func (t *Table[R]) Delete(ctx context.Context, id string, payload event.Payload, before func(pgx.Tx, *R) error, keys ...Key) (*object.Details, error) {
+	var details *object.Details
+	err := t.DB.InTx(ctx, func(tx pgx.Tx) error {
+		condition, args := t.where(policy.CallFrom(ctx), id, keys)
+		row, err := t.one(ctx, tx, " FOR UPDATE OF t", id, keys)
+		if err != nil {
+			return err
+		}
+		if before != nil {
+			if err := before(tx, row); err != nil {
+				return err
+			}
+		}
+		details, err = t.deleteRow(ctx, tx, row, payload, condition, args)
+		return err
+	})
+	if t.Remembered {
+		t.Invalidate()
+	}
+	return details, t.Refusal(err)
+}
+
+func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload, condition string, args []any) (*object.Details, error) {
+	v, now, actor := reflect.ValueOf(row), t.Now(), policy.CallFrom(ctx).Caller.UserID
+	t.record(payload, nil, row)
+	sequence, err := event.Append(ctx, tx, event.Event{
+		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.New().SetActor(ctx, tx, db.SetActorParams{Actor: actor, Now: now.Format(time.RFC3339Nano)}); err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, "DELETE FROM "+t.Table+" t WHERE "+condition, args...); err != nil {
+		return nil, err
+	}
+	if t.Remembered {
+		err = db.New().NotifyChange(ctx, tx)
+	}
+	return Details(t.byName["id"].text(v), sequence, now, t.ownerOf(v)), err
+}
+
+// SetState moves a row to another state, which it must not be in yet; from, if
+// given, are the only states it may come from.
+func (t *Table[R]) SetState(ctx context.Context, id string, to int16, payload event.Payload, from ...int16) (*object.Details, error) {
+	return t.Change(ctx, id, payload, func(_ pgx.Tx, row *R) error {
+		state := t.column("state").value(reflect.ValueOf(row))
+		allowed := len(from) == 0
+		for _, one := range from {
+			allowed = allowed || state.Int() == int64(one)
+		}
+		if state.Int() == int64(to) || !allowed {
+			return fault.New(fault.FailedPrecondition, "STATE_UNCHANGED", "the %s %q is not in a state from which it can go there", t.Kind, id)
+		}
+		state.SetInt(int64(to))
+		return nil
+	})
+}
+
+// Refusal translates a violated constraint by its name; any other error stays.
+func (t *Table[R]) Refusal(err error) error {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return err
+	}
+	if refusal := t.Refusals[refused.ConstraintName]; refusal != nil {
+		return refusal()
+	}
+	name, ours := strings.CutPrefix(refused.ConstraintName, t.Table+"_")
+	if column, unique := strings.CutSuffix(name, "_key"); ours && unique {
+		return fault.New(fault.AlreadyExists, upper(t.Kind+"_"+column+"_TAKEN"), "the %s is taken by another %s", strings.ReplaceAll(column, "_", " "), t.Kind).
+			On(lowerCamel(t.Kind) + "." + lowerCamel(column))
+	}
+	if target, foreign := strings.CutSuffix(name, "_fkey"); ours && foreign {
+		return fault.New(fault.NotFound, upper(target+"_NOT_FOUND"), "the %s does not exist", strings.ReplaceAll(target, "_", " ")).
+			On(lowerCamel(t.Kind) + "." + lowerCamel(target+"_id"))
+	}
+	return err
+}
+
+func upper(text string) string {
+	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
+}
+
+// lowerCamel spells words with underscores or spaces as JSON does.
+func lowerCamel(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == ' ' })
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// snake spells a Go name as a column.
+func snake(name string) string {
+	var b strings.Builder
+	for i, r := range name {
+		if r >= 'A' && r <= 'Z' && i > 0 && name[i-1] >= 'a' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}
