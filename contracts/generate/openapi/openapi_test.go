@@ -299,7 +299,7 @@ func TestPublishedOperations(t *testing.T) {
 		{"GET", "/resources/v3alpha/targets/{id}", "GetTarget", "200 400 401 403 404 429 500 503", "action.target.read"},
 		{"POST", "/resources/v3alpha/executions", "PutExecution", "200 201 400 401 403 404 413 415 429 500 503", "action.execution.write"},
 		{"DELETE", "/resources/v3alpha/executions/{id}", "DeleteExecution", "200 400 401 403 404 429 500 503", "action.execution.delete"},
-		{"GET", "/v2/features/system", "GetSystemFeatures", "200 400 401 404 429 500 503", ""},
+		{"GET", "/v2/features/system", "GetSystemFeatures", "200 400 401 404 500 503", ""},
 		{"GET", "/v2/features/instance", "GetInstanceFeatures", "200 400 401 403 404 429 500 503", ""},
 	} {
 		item := doc.Paths.Value(test.path)
