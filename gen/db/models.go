@@ -80,6 +80,18 @@ type Instance struct {
 	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
 }
 
+type MachineKey struct {
+	InstanceID     string     `db:"instance_id"`
+	ID             string     `db:"id"`
+	OrgID          *string    `db:"org_id"`
+	UserID         string     `db:"user_id"`
+	PublicKey      string     `db:"public_key"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	Sequence       int64      `db:"sequence"`
+	CreationDate   time.Time  `db:"creation_date"`
+	ChangeDate     time.Time  `db:"change_date"`
+}
+
 type Membership struct {
 	InstanceID     string    `db:"instance_id"`
 	UserID         string    `db:"user_id"`
@@ -174,4 +186,16 @@ type User struct {
 	SchemaID               *string    `db:"schema_id"`
 	SchemaRevision         int32      `db:"schema_revision"`
 	Data                   []byte     `db:"data"`
+}
+
+type UserMetadatum struct {
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	ID           string    `db:"id"`
+	IDFolded     string    `db:"id_folded"`
+	OrgID        *string   `db:"org_id"`
+	Value        []byte    `db:"value"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
 }
