@@ -25,6 +25,7 @@ import (
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/action"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
@@ -34,6 +35,7 @@ import (
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // Config holds what a Server needs; every field of the first group is required.
@@ -77,6 +79,7 @@ func New(c Config) (*Server, error) {
 		domainv3.ServiceDomains_ServiceDesc.ServiceName,
 		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
 		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
+		userv3.ServiceUsers_ServiceDesc.ServiceName,
 	}
 	operations, err := policy.NewOperations(s.services...)
 	if err != nil {
@@ -106,6 +109,7 @@ func New(c Config) (*Server, error) {
 		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
 		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
 		orgv3.MountServiceOrganizations(to, org.New(env), s.chain.Intercept),
+		userv3.MountServiceUsers(to, user.New(env), s.chain.Intercept),
 	); err != nil {
 		return nil, err
 	}
