@@ -106,38 +106,38 @@ func TestFeaturesOfTheInstanceWinOverTheSystems(t *testing.T) {
 	must[*featurev2.ResetInstanceFeaturesResponse](s, &featurev2.ResetInstanceFeaturesRequest{})
 	for _, step := range []struct {
 		name string
-		do   func() *featurev2.SettingDetails
+		do   func() *object.SettingDetails
 		want *featurev2.Features // of the instance afterwards
 	}{
-		{"nobody decided", func() *featurev2.SettingDetails { return nil }, &featurev2.Features{
+		{"nobody decided", func() *object.SettingDetails { return nil }, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),
 		}},
-		{"the system decides two", func() *featurev2.SettingDetails {
+		{"the system decides two", func() *object.SettingDetails {
 			return as[*featurev2.SetSystemFeaturesResponse](s, s.SystemToken, &featurev2.SetSystemFeaturesRequest{Features: &featurev2.SetFeatures{UserSchema: ptr(true), MultitenancySettings: ptr(false)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(false, nobody), UserSchema: flag(true, system),
 		}},
-		{"the instance decides otherwise", func() *featurev2.SettingDetails {
+		{"the instance decides otherwise", func() *object.SettingDetails {
 			return must[*featurev2.SetInstanceFeaturesResponse](s, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{UserSchema: ptr(false), MultitenancyResourcesApi: ptr(true)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(true, instance), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, instance),
 		}},
-		{"setting one leaves the others", func() *featurev2.SettingDetails {
+		{"setting one leaves the others", func() *object.SettingDetails {
 			return must[*featurev2.SetInstanceFeaturesResponse](s, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{OidcTokenExchange: ptr(true)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(true, instance), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(true, instance), UserSchema: flag(false, instance),
 		}},
-		{"the system's change shows where the instance is silent", func() *featurev2.SettingDetails {
+		{"the system's change shows where the instance is silent", func() *object.SettingDetails {
 			return as[*featurev2.SetSystemFeaturesResponse](s, s.SystemToken, &featurev2.SetSystemFeaturesRequest{Features: &featurev2.SetFeatures{OidcTokenExchange: ptr(false), MultitenancySettings: ptr(true)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(true, instance), MultitenancySettings: flag(true, system), OidcTokenExchange: flag(true, instance), UserSchema: flag(false, instance),
 		}},
-		{"a reset gives the system's back", func() *featurev2.SettingDetails {
+		{"a reset gives the system's back", func() *object.SettingDetails {
 			return must[*featurev2.ResetInstanceFeaturesResponse](s, &featurev2.ResetInstanceFeaturesRequest{}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(true, system), OidcTokenExchange: flag(false, system), UserSchema: flag(true, system),
 		}},
-		{"the system's reset leaves nothing", func() *featurev2.SettingDetails {
+		{"the system's reset leaves nothing", func() *object.SettingDetails {
 			return as[*featurev2.ResetSystemFeaturesResponse](s, s.SystemToken, &featurev2.ResetSystemFeaturesRequest{}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),

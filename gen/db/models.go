@@ -80,6 +80,15 @@ type Instance struct {
 	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
 }
 
+type LanguageSetting struct {
+	InstanceID          string    `db:"instance_id"`
+	OrgID               string    `db:"org_id"`
+	DefaultLanguage     *string   `db:"default_language"`
+	RestrictedLanguages []string  `db:"restricted_languages"`
+	Sequence            int64     `db:"sequence"`
+	ChangeDate          time.Time `db:"change_date"`
+}
+
 type Membership struct {
 	InstanceID     string    `db:"instance_id"`
 	UserID         string    `db:"user_id"`
@@ -174,4 +183,25 @@ type User struct {
 	SchemaID               *string    `db:"schema_id"`
 	SchemaRevision         int32      `db:"schema_revision"`
 	Data                   []byte     `db:"data"`
+}
+
+type UserSchema struct {
+	InstanceID             string          `db:"instance_id"`
+	ID                     string          `db:"id"`
+	Type                   string          `db:"type"`
+	TypeFolded             string          `db:"type_folded"`
+	Schema                 json.RawMessage `db:"schema"`
+	Revision               int32           `db:"revision"`
+	PossibleAuthenticators []int16         `db:"possible_authenticators"`
+	State                  int16           `db:"state"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
+}
+
+type UserSchemaRevision struct {
+	InstanceID string          `db:"instance_id"`
+	SchemaID   string          `db:"schema_id"`
+	Revision   int32           `db:"revision"`
+	Schema     json.RawMessage `db:"schema"`
 }

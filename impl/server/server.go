@@ -24,15 +24,23 @@ import (
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
+	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	"github.com/writ-id/writ/impl/action"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
+	"github.com/writ-id/writ/impl/instance"
+	"github.com/writ-id/writ/impl/language"
+	"github.com/writ-id/writ/impl/membership"
 	"github.com/writ-id/writ/impl/org"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/schema"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -56,6 +64,7 @@ type Config struct {
 // Server serves until it is told to drain.
 type Server struct {
 	Config
+	env      resource.Env
 	chain    *policy.Chain
 	grpc     *grpc.Server
 	health   *health.Server
@@ -76,14 +85,22 @@ func New(c Config) (*Server, error) {
 		actionv3.ServiceActions_ServiceDesc.ServiceName,
 		domainv3.ServiceDomains_ServiceDesc.ServiceName,
 		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
+		instancev3.ServiceInstances_ServiceDesc.ServiceName,
+		languagev3.ServiceLanguageSettings_ServiceDesc.ServiceName,
+		membershipv3.ServiceMemberships_ServiceDesc.ServiceName,
 		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
+		schemav3.ServiceUserSchemas_ServiceDesc.ServiceName,
 	}
 	operations, err := policy.NewOperations(s.services...)
 	if err != nil {
 		return nil, err
 	}
+	roles, err := policy.NewRoles()
+	if err != nil {
+		return nil, err
+	}
 	s.chain, err = policy.New(policy.Config{
-		DB: c.DB, Operations: operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
+		Roles: roles, DB: c.DB, Operations: operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
 	})
 	if err != nil {
 		return nil, err
@@ -100,12 +117,18 @@ func New(c Config) (*Server, error) {
 		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
 		WebOptions: webOptions(),
 	}
-	env := resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.chain.Invalidate}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.chain.Invalidate}
+	env := s.env
+	orgs := org.New(env)
 	if err := errors.Join(
 		actionv3.MountServiceActions(to, action.New(env, operations), s.chain.Intercept),
 		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
 		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
-		orgv3.MountServiceOrganizations(to, org.New(env), s.chain.Intercept),
+		instancev3.MountServiceInstances(to, instance.New(env, orgs, roles), s.chain.Intercept),
+		languagev3.MountServiceLanguageSettings(to, language.New(env), s.chain.Intercept),
+		membershipv3.MountServiceMemberships(to, membership.New(env, roles), s.chain.Intercept),
+		orgv3.MountServiceOrganizations(to, orgs, s.chain.Intercept),
+		schemav3.MountServiceUserSchemas(to, schema.New(env), s.chain.Intercept),
 	); err != nil {
 		return nil, err
 	}
@@ -141,6 +164,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
+	go (&instance.Sweeper{Env: s.env, Logger: s.Logger}).Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
 	failed := make(chan error, 2)
