@@ -56,7 +56,12 @@ func newTransports(t *testing.T, server *harness.Server) []transport {
 	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 64
-	checked := &http.Client{Transport: server.Document(t).Transport(base), CheckRedirect: noRedirect}
+	checked := &http.Client{Transport: server.Document(t).Transport(harness.Guard(base)), CheckRedirect: noRedirect}
+	for _, token := range []string{server.AdminToken, server.ViewerToken, server.OrgOwnerToken, server.NobodyToken, server.SystemToken} {
+		if err := harness.RememberSecret(token); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client, err := restclient.NewClient(server.Issuer, restclient.WithHTTPClient(checked))
 	if err != nil {
 		t.Fatal(err)
@@ -64,8 +69,8 @@ func newTransports(t *testing.T, server *harness.Server) []transport {
 	known := []transport{
 		rest{client},
 		rpc{conn},
-		web{"gRPC-web", &http.Client{Transport: base}, server.Issuer},
-		web{"gRPC-web text", &http.Client{Transport: textForm{base}}, server.Issuer},
+		web{"gRPC-web", &http.Client{Transport: harness.Guard(base)}, server.Issuer},
+		web{"gRPC-web text", &http.Client{Transport: harness.Guard(textForm{base})}, server.Issuer},
 		plain{checked, server.Issuer},
 	}
 	transportsOf.known[server.Issuer] = known
@@ -96,7 +101,7 @@ func (r rest) call(t testing.TB, ctx context.Context, token string, req proto.Me
 			return nil
 		}}
 	}
-	args, err := op.arguments(&restclient.ClientWithResponses{ClientInterface: &client}, ctx, req)
+	args, err := op.arguments(&restclient.ClientWithResponses{ClientInterface: &client}, harness.OfOperation(ctx, op.path()), req)
 	if err != nil {
 		return lost(t, r, err)
 	}
@@ -162,7 +167,7 @@ func (p plain) call(t testing.TB, ctx context.Context, token string, req proto.M
 // send sends a request that is made already.
 func (p plain) send(t testing.TB, op *operation, request *http.Request) outcome {
 	t.Helper()
-	response, err := p.client.Do(request)
+	response, err := p.client.Do(request.WithContext(harness.OfOperation(request.Context(), op.path())))
 	if err != nil {
 		return lost(t, p, err)
 	}
@@ -191,6 +196,10 @@ func callBytes(t testing.TB, ctx context.Context, over protobuf, token string, r
 		return lost(t, over, err)
 	}
 	answer, out := over.send(t, ctx, token, op.path(), message)
+	refusal, err := proto.Marshal(out.refusal)
+	if err := errors.Join(err, harness.FindSecret(op.path(), answer, refusal)); err != nil {
+		return lost(t, over, err)
+	}
 	if out.refusal == nil {
 		out.message = op.answer()
 		if err := proto.Unmarshal(answer, out.message); err != nil {
