@@ -209,11 +209,11 @@ type report struct {
 
 func (r *report) skip(what, why any) { r.skipped = append(r.skipped, fmt.Sprintf("%v: %v", what, why)) }
 
-// TestSEC291_EveryRuleOfEveryFieldIsKept breaks each rule of the contract, one
+// TestSEC291_SEC292_EveryRuleOfEveryFieldIsKept breaks each rule of the contract, one
 // at a time, in a request that is valid but for that, and expects that field to
 // be blamed, on REST and one of the other transports in turn. JSON and query
 // strings are broken in the ways of their own. Nothing may be written.
-func TestSEC291_EveryRuleOfEveryFieldIsKept(t *testing.T) {
+func TestSEC291_SEC292_EveryRuleOfEveryFieldIsKept(t *testing.T) {
 	all, report := newSuite(t), &report{}
 	all.everyFeature()
 	for _, op := range sortedOperations() {
@@ -511,5 +511,37 @@ func (s *suite) breakQuery(report *report, op *operation, req proto.Message) {
 	if query := op.method.Input().Fields().ByName("query"); query != nil && query.Message().FullName() == "writ.object.v3alpha.ListQuery" {
 		at = nil
 		send("query.limit", "1001", 1, "INVALID_FIELD")
+	}
+}
+
+// TestSEC292_EveryFieldOfARequestHasABound: every text, list, map and enum says
+// in the contract what is too much of it. A number has the bound of its type.
+func TestSEC292_EveryFieldOfARequestHasABound(t *testing.T) {
+	for _, op := range sortedOperations() {
+		for _, at := range locations(op.method.Input(), nil) {
+			field := at.field()
+			if field.IsList() || field.IsMap() {
+				stated, err := protovalidate.ResolveFieldRules(field)
+				if err != nil || !stated.GetRepeated().HasMaxItems() && !stated.GetMap().HasMaxPairs() {
+					t.Errorf("%s: %s has no greatest length", op.path(), at)
+				}
+			}
+			var enough []protoreflect.Name
+			switch {
+			case field.IsMap():
+				continue
+			case field.Kind() == protoreflect.StringKind:
+				enough = []protoreflect.Name{"max_len", "len", "max_bytes", "len_bytes", "const", "in", "uuid", "ip", "ipv4", "ipv6", "ip_prefix"}
+			case field.Kind() == protoreflect.BytesKind:
+				enough = []protoreflect.Name{"max_len", "len", "const", "in"}
+			case field.Kind() == protoreflect.EnumKind:
+				enough = []protoreflect.Name{"defined_only", "const", "in"}
+			default:
+				continue
+			}
+			if !slices.ContainsFunc(enough, func(name protoreflect.Name) bool { _, ok := bound(field, name); return ok }) {
+				t.Errorf("%s: %s has none of the rules %v", op.path(), at, enough)
+			}
+		}
 	}
 }

@@ -98,20 +98,33 @@ func (s *suite) refusesAndAnswersAlike(op *operation, req proto.Message) {
 		}
 	}
 	expect("without a token", s.alike(s.transports, "", req), 401)
-	if op.policy().GetPermission() != "" {
+	rule := op.rule()
+	reads := rule.verb == http.MethodGet || strings.HasSuffix(rule.pattern, "/_search")
+	switch own := len(rule.variables) == 0 && alsoSelf(op); {
+	case op.policy().GetPermission() == "":
+	case !own:
 		expect("without a role", s.alike(s.transports, s.NobodyToken, req), 403, 404)
+	case reads: // what belongs to who asks may be found
+		s.alike(s.transports, s.NobodyToken, req)
 	}
 	if elsewhere := unknownContext(op, req); elsewhere != nil {
 		got := s.alike(s.transports, s.AdminToken, elsewhere)
 		expect("in an unknown context", got, 404)
 		s.refused(got, "CONTEXT_NOT_FOUND", "")
 	}
-	rule, notFound := op.rule(), slices.Contains(op.policy().GetRefusals(), policyv1.Refusal_REFUSAL_NOT_FOUND)
 	switch {
-	case len(rule.variables) > 0 && notFound:
+	case len(rule.variables) > 0 && slices.Contains(op.policy().GetRefusals(), policyv1.Refusal_REFUSAL_NOT_FOUND):
 		// 403 is for who may not know, 400 for a caller without such a thing.
 		expect("for an unknown ID", s.alike(s.transports, s.AdminToken, req), 400, 403, 404)
-	case rule.verb == http.MethodGet || strings.HasSuffix(rule.pattern, "/_search"):
+	case reads:
 		s.alike(s.transports, s.AdminToken, req)
 	}
+}
+
+// alsoSelf reports whether a caller may do this to their own user, whatever
+// their roles. The option is read by name, so that this builds before it exists.
+func alsoSelf(op *operation) bool {
+	policy := op.policy().ProtoReflect()
+	self := policy.Descriptor().Fields().ByName("self")
+	return self != nil && policy.Get(self).Bool()
 }
