@@ -99,12 +99,11 @@ func (s *suite) refusesAndAnswersAlike(op *operation, req proto.Message) {
 	}
 	expect("without a token", s.alike(s.transports, "", req), 401)
 	rule := op.rule()
-	reads := rule.verb == http.MethodGet || strings.HasSuffix(rule.pattern, "/_search")
 	switch own := len(rule.variables) == 0 && alsoSelf(op); {
 	case op.policy().GetPermission() == "":
 	case !own:
 		expect("without a role", s.alike(s.transports, s.NobodyToken, req), 403, 404)
-	case reads: // what belongs to who asks may be found
+	case reads(op): // what belongs to who asks may be found
 		s.alike(s.transports, s.NobodyToken, req)
 	}
 	if elsewhere := unknownContext(op, req); elsewhere != nil {
@@ -116,9 +115,15 @@ func (s *suite) refusesAndAnswersAlike(op *operation, req proto.Message) {
 	case len(rule.variables) > 0 && slices.Contains(op.policy().GetRefusals(), policyv1.Refusal_REFUSAL_NOT_FOUND):
 		// 403 is for who may not know, 400 for a caller without such a thing.
 		expect("for an unknown ID", s.alike(s.transports, s.AdminToken, req), 400, 403, 404)
-	case reads:
+	case reads(op):
 		s.alike(s.transports, s.AdminToken, req)
 	}
+}
+
+// reads reports whether an operation changes nothing.
+func reads(op *operation) bool {
+	rule := op.rule()
+	return rule.verb == http.MethodGet || strings.HasSuffix(rule.pattern, "/_search")
 }
 
 // alsoSelf reports whether a caller may do this to their own user, whatever
