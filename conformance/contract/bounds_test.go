@@ -288,7 +288,7 @@ func (s *suite) keepsTo(report *report, op *operation, req proto.Message, at loc
 	s.t.Helper()
 	token, field := s.AdminToken, at.field()
 	if !reads(op) {
-		if token = s.NobodyToken; op.policy().GetPermission() == "" || alsoSelf(op) {
+		if token = s.NobodyToken; op.policy().GetPermission() == "" || op.policy().GetSelf() {
 			return
 		}
 	}

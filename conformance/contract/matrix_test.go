@@ -99,7 +99,7 @@ func (s *suite) refusesAndAnswersAlike(op *operation, req proto.Message) {
 	}
 	expect("without a token", s.alike(s.transports, "", req), 401)
 	rule := op.rule()
-	switch own := len(rule.variables) == 0 && alsoSelf(op); {
+	switch own := len(rule.variables) == 0 && op.policy().GetSelf(); {
 	case op.policy().GetPermission() == "":
 	case !own:
 		expect("without a role", s.alike(s.transports, s.NobodyToken, req), 403, 404)
@@ -126,10 +126,3 @@ func reads(op *operation) bool {
 	return rule.verb == http.MethodGet || strings.HasSuffix(rule.pattern, "/_search")
 }
 
-// alsoSelf reports whether a caller may do this to their own user, whatever
-// their roles. The option is read by name, so that this builds before it exists.
-func alsoSelf(op *operation) bool {
-	policy := op.policy().ProtoReflect()
-	self := policy.Descriptor().Fields().ByName("self")
-	return self != nil && policy.Get(self).Bool()
-}
