@@ -21,26 +21,11 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
-	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
-	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
-	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
-	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
-	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
-	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
-	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
-	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
-	"github.com/writ-id/writ/impl/action"
-	"github.com/writ-id/writ/impl/domain"
-	"github.com/writ-id/writ/impl/feature"
 	"github.com/writ-id/writ/impl/instance"
-	"github.com/writ-id/writ/impl/language"
-	"github.com/writ-id/writ/impl/membership"
-	"github.com/writ-id/writ/impl/org"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/schema"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -79,34 +64,24 @@ const drainLimit = 30 * time.Second
 // New composes a server over c.
 func New(c Config) (*Server, error) {
 	s := &Server{Config: c, health: health.NewServer()}
-	// What is served here is what conditions can name, what the reference page
-	// lists and what reflection shows.
-	s.services = []string{
-		actionv3.ServiceActions_ServiceDesc.ServiceName,
-		domainv3.ServiceDomains_ServiceDesc.ServiceName,
-		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
-		instancev3.ServiceInstances_ServiceDesc.ServiceName,
-		languagev3.ServiceLanguageSettings_ServiceDesc.ServiceName,
-		membershipv3.ServiceMemberships_ServiceDesc.ServiceName,
-		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
-		schemav3.ServiceUserSchemas_ServiceDesc.ServiceName,
-	}
-	operations, err := policy.NewOperations(s.services...)
-	if err != nil {
-		return nil, err
-	}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
 	}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() { s.chain.Invalidate() }}
+	services, err := NewServices(s.env, roles, c.Outgoing)
+	if err != nil {
+		return nil, err
+	}
+	s.services = services.operations.Services()
 	s.chain, err = policy.New(policy.Config{
-		Roles: roles, DB: c.DB, Operations: operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
+		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.grpc = newGRPC(s.health)
-	rest, err := newREST(operations)
+	rest, err := newREST(services.operations)
 	if err != nil {
 		return nil, err
 	}
@@ -117,19 +92,7 @@ func New(c Config) (*Server, error) {
 		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
 		WebOptions: webOptions(),
 	}
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.chain.Invalidate}
-	env := s.env
-	orgs := org.New(env)
-	if err := errors.Join(
-		actionv3.MountServiceActions(to, action.New(env, operations), s.chain.Intercept),
-		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
-		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
-		instancev3.MountServiceInstances(to, instance.New(env, orgs, roles), s.chain.Intercept),
-		languagev3.MountServiceLanguageSettings(to, language.New(env), s.chain.Intercept),
-		membershipv3.MountServiceMemberships(to, membership.New(env, roles), s.chain.Intercept),
-		orgv3.MountServiceOrganizations(to, orgs, s.chain.Intercept),
-		schemav3.MountServiceUserSchemas(to, schema.New(env), s.chain.Intercept),
-	); err != nil {
+	if err := services.mount(to, s.chain.Intercept); err != nil {
 		return nil, err
 	}
 	reflection.Register(s.grpc)
