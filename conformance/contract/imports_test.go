@@ -12,4 +12,5 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )

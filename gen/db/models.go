@@ -89,6 +89,18 @@ type LanguageSetting struct {
 	ChangeDate          time.Time `db:"change_date"`
 }
 
+type MachineKey struct {
+	InstanceID     string     `db:"instance_id"`
+	ID             string     `db:"id"`
+	OrgID          *string    `db:"org_id"`
+	UserID         string     `db:"user_id"`
+	PublicKey      string     `db:"public_key"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	Sequence       int64      `db:"sequence"`
+	CreationDate   time.Time  `db:"creation_date"`
+	ChangeDate     time.Time  `db:"change_date"`
+}
+
 type Membership struct {
 	InstanceID     string    `db:"instance_id"`
 	UserID         string    `db:"user_id"`
@@ -183,6 +195,18 @@ type User struct {
 	SchemaID               *string    `db:"schema_id"`
 	SchemaRevision         int32      `db:"schema_revision"`
 	Data                   []byte     `db:"data"`
+}
+
+type UserMetadatum struct {
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	ID           string    `db:"id"`
+	IDFolded     string    `db:"id_folded"`
+	OrgID        *string   `db:"org_id"`
+	Value        []byte    `db:"value"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
 }
 
 type UserSchema struct {

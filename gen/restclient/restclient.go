@@ -17,6 +17,27 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for AccessTokenType.
+const (
+	ACCESSTOKENTYPEJWT         AccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
+	ACCESSTOKENTYPEOPAQUE      AccessTokenType = "ACCESS_TOKEN_TYPE_OPAQUE"
+	ACCESSTOKENTYPEUNSPECIFIED AccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AccessTokenType enum.
+func (e AccessTokenType) Valid() bool {
+	switch e {
+	case ACCESSTOKENTYPEJWT:
+		return true
+	case ACCESSTOKENTYPEOPAQUE:
+		return true
+	case ACCESSTOKENTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuthenticatorType.
 const (
 	AuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER AuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
@@ -185,6 +206,54 @@ func (e InstanceFieldName) Valid() bool {
 	}
 }
 
+// Defines values for MachineKeyFieldName.
+const (
+	MACHINEKEYFIELDNAMECHANGEDATE     MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CHANGE_DATE"
+	MACHINEKEYFIELDNAMECREATIONDATE   MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CREATION_DATE"
+	MACHINEKEYFIELDNAMEEXPIRATIONDATE MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_EXPIRATION_DATE"
+	MACHINEKEYFIELDNAMEID             MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_ID"
+	MACHINEKEYFIELDNAMEUNSPECIFIED    MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MachineKeyFieldName enum.
+func (e MachineKeyFieldName) Valid() bool {
+	switch e {
+	case MACHINEKEYFIELDNAMECHANGEDATE:
+		return true
+	case MACHINEKEYFIELDNAMECREATIONDATE:
+		return true
+	case MACHINEKEYFIELDNAMEEXPIRATIONDATE:
+		return true
+	case MACHINEKEYFIELDNAMEID:
+		return true
+	case MACHINEKEYFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MachineKeyType.
+const (
+	MACHINEKEYTYPEECP256      MachineKeyType = "MACHINE_KEY_TYPE_EC_P256"
+	MACHINEKEYTYPERSA2048     MachineKeyType = "MACHINE_KEY_TYPE_RSA_2048"
+	MACHINEKEYTYPEUNSPECIFIED MachineKeyType = "MACHINE_KEY_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MachineKeyType enum.
+func (e MachineKeyType) Valid() bool {
+	switch e {
+	case MACHINEKEYTYPEECP256:
+		return true
+	case MACHINEKEYTYPERSA2048:
+		return true
+	case MACHINEKEYTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MembershipFieldName.
 const (
 	MEMBERSHIPFIELDNAMECHANGEDATE   MembershipFieldName = "MEMBERSHIP_FIELD_NAME_CHANGE_DATE"
@@ -320,6 +389,33 @@ func (e OwnerType) Valid() bool {
 	case OWNERTYPESYSTEM:
 		return true
 	case OWNERTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PersonalAccessTokenFieldName.
+const (
+	PERSONALACCESSTOKENFIELDNAMECHANGEDATE     PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_CHANGE_DATE"
+	PERSONALACCESSTOKENFIELDNAMECREATIONDATE   PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_CREATION_DATE"
+	PERSONALACCESSTOKENFIELDNAMEEXPIRATIONDATE PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_EXPIRATION_DATE"
+	PERSONALACCESSTOKENFIELDNAMEID             PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_ID"
+	PERSONALACCESSTOKENFIELDNAMEUNSPECIFIED    PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the PersonalAccessTokenFieldName enum.
+func (e PersonalAccessTokenFieldName) Valid() bool {
+	switch e {
+	case PERSONALACCESSTOKENFIELDNAMECHANGEDATE:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMECREATIONDATE:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMEEXPIRATIONDATE:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMEID:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -539,6 +635,96 @@ func (e TextFilterMethod) Valid() bool {
 	}
 }
 
+// Defines values for TimestampFilterMethod.
+const (
+	TIMESTAMPFilterMETHODEQUALS          TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_EQUALS"
+	TIMESTAMPFilterMETHODGREATER         TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_GREATER"
+	TIMESTAMPFilterMETHODGREATEROREQUALS TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS"
+	TIMESTAMPFilterMETHODLESS            TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_LESS"
+	TIMESTAMPFilterMETHODLESSOREQUALS    TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_LESS_OR_EQUALS"
+)
+
+// Valid indicates whether the value is a known member of the TimestampFilterMethod enum.
+func (e TimestampFilterMethod) Valid() bool {
+	switch e {
+	case TIMESTAMPFilterMETHODEQUALS:
+		return true
+	case TIMESTAMPFilterMETHODGREATER:
+		return true
+	case TIMESTAMPFilterMETHODGREATEROREQUALS:
+		return true
+	case TIMESTAMPFilterMETHODLESS:
+		return true
+	case TIMESTAMPFilterMETHODLESSOREQUALS:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserFieldName.
+const (
+	USERFIELDNAMECHANGEDATE   UserFieldName = "USER_FIELD_NAME_CHANGE_DATE"
+	USERFIELDNAMECREATIONDATE UserFieldName = "USER_FIELD_NAME_CREATION_DATE"
+	USERFIELDNAMEDISPLAYNAME  UserFieldName = "USER_FIELD_NAME_DISPLAY_NAME"
+	USERFIELDNAMEEMAIL        UserFieldName = "USER_FIELD_NAME_EMAIL"
+	USERFIELDNAMEID           UserFieldName = "USER_FIELD_NAME_ID"
+	USERFIELDNAMESTATE        UserFieldName = "USER_FIELD_NAME_STATE"
+	USERFIELDNAMETYPE         UserFieldName = "USER_FIELD_NAME_TYPE"
+	USERFIELDNAMEUNSPECIFIED  UserFieldName = "USER_FIELD_NAME_UNSPECIFIED"
+	USERFIELDNAMEUSERNAME     UserFieldName = "USER_FIELD_NAME_USERNAME"
+)
+
+// Valid indicates whether the value is a known member of the UserFieldName enum.
+func (e UserFieldName) Valid() bool {
+	switch e {
+	case USERFIELDNAMECHANGEDATE:
+		return true
+	case USERFIELDNAMECREATIONDATE:
+		return true
+	case USERFIELDNAMEDISPLAYNAME:
+		return true
+	case USERFIELDNAMEEMAIL:
+		return true
+	case USERFIELDNAMEID:
+		return true
+	case USERFIELDNAMESTATE:
+		return true
+	case USERFIELDNAMETYPE:
+		return true
+	case USERFIELDNAMEUNSPECIFIED:
+		return true
+	case USERFIELDNAMEUSERNAME:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserMetadataFieldName.
+const (
+	USERMETADATAFIELDNAMECHANGEDATE   UserMetadataFieldName = "USER_METADATA_FIELD_NAME_CHANGE_DATE"
+	USERMETADATAFIELDNAMECREATIONDATE UserMetadataFieldName = "USER_METADATA_FIELD_NAME_CREATION_DATE"
+	USERMETADATAFIELDNAMEKEY          UserMetadataFieldName = "USER_METADATA_FIELD_NAME_KEY"
+	USERMETADATAFIELDNAMEUNSPECIFIED  UserMetadataFieldName = "USER_METADATA_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserMetadataFieldName enum.
+func (e UserMetadataFieldName) Valid() bool {
+	switch e {
+	case USERMETADATAFIELDNAMECHANGEDATE:
+		return true
+	case USERMETADATAFIELDNAMECREATIONDATE:
+		return true
+	case USERMETADATAFIELDNAMEKEY:
+		return true
+	case USERMETADATAFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserSchemaPossibleAuthenticators.
 const (
 	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEIDENTITYPROVIDER UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
@@ -602,6 +788,69 @@ func (e UserSchemaFieldName) Valid() bool {
 	case USERSCHEMAFIELDNAMETYPE:
 		return true
 	case USERSCHEMAFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserState.
+const (
+	UserStateUSERSTATEACTIVE      UserState = "USER_STATE_ACTIVE"
+	UserStateUSERSTATEINACTIVE    UserState = "USER_STATE_INACTIVE"
+	UserStateUSERSTATELOCKED      UserState = "USER_STATE_LOCKED"
+	UserStateUSERSTATEUNSPECIFIED UserState = "USER_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserState enum.
+func (e UserState) Valid() bool {
+	switch e {
+	case UserStateUSERSTATEACTIVE:
+		return true
+	case UserStateUSERSTATEINACTIVE:
+		return true
+	case UserStateUSERSTATELOCKED:
+		return true
+	case UserStateUSERSTATEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserStateFilterState.
+const (
+	UserStateFilterStateUSERSTATEACTIVE   UserStateFilterState = "USER_STATE_ACTIVE"
+	UserStateFilterStateUSERSTATEINACTIVE UserStateFilterState = "USER_STATE_INACTIVE"
+	UserStateFilterStateUSERSTATELOCKED   UserStateFilterState = "USER_STATE_LOCKED"
+)
+
+// Valid indicates whether the value is a known member of the UserStateFilterState enum.
+func (e UserStateFilterState) Valid() bool {
+	switch e {
+	case UserStateFilterStateUSERSTATEACTIVE:
+		return true
+	case UserStateFilterStateUSERSTATEINACTIVE:
+		return true
+	case UserStateFilterStateUSERSTATELOCKED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserTypeFilterType.
+const (
+	USERTYPEHUMAN   UserTypeFilterType = "USER_TYPE_HUMAN"
+	USERTYPESERVICE UserTypeFilterType = "USER_TYPE_SERVICE"
+)
+
+// Valid indicates whether the value is a known member of the UserTypeFilterType enum.
+func (e UserTypeFilterType) Valid() bool {
+	switch e {
+	case USERTYPEHUMAN:
+		return true
+	case USERTYPESERVICE:
 		return true
 	default:
 		return false
@@ -749,8 +998,17 @@ func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	}
 }
 
+// AccessTokenType AccessTokenType is the kind of access tokens a service gets.
+type AccessTokenType string
+
 // ActivateOrganizationReply ActivateOrganizationResponse is the response of ActivateOrganization.
 type ActivateOrganizationReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// ActivateUserReply ActivateUserResponse is the response of ActivateUser.
+type ActivateUserReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -774,6 +1032,14 @@ type BoolFilter struct {
 type BulkLimitReply struct {
 	// Details Sequence and date of the last change of each, in the order asked for.
 	Details []Details `json:"details"`
+}
+
+// ClientSecret ClientSecret says how a client secret is replaced.
+type ClientSecret struct {
+	// Overlap How long the secret until now stays good, at most seven days; by default it ends at once. At least 0s, at most 604800s.
+	//
+	// Example: 10s
+	Overlap *string `json:"overlap,omitempty"`
 }
 
 // Condition Condition says when an execution triggers.
@@ -827,6 +1093,18 @@ type CreateInstanceReply struct {
 	OwnerToken *string `json:"ownerToken,omitempty"`
 }
 
+// CreateMachineKeyReply CreateMachineKeyResponse is the response of CreateMachineKey.
+type CreateMachineKeyReply struct {
+	// Details ID, sequence and date of the new key.
+	Details Details `json:"details"`
+
+	// KeyDetails When a pair was made, the key file: a JSON object with type (serviceaccount), keyId, key (the private key in PEM), expirationDate and userId. It is shown only now.
+	KeyDetails []byte `json:"keyDetails"`
+
+	// KeyID The ID of the key, which goes into the header of what is signed with it.
+	KeyID string `json:"keyId"`
+}
+
 // CreateMembershipReply CreateMembershipResponse is the response of CreateMembership.
 type CreateMembershipReply struct {
 	// Details ID, sequence and date of the new membership.
@@ -839,9 +1117,24 @@ type CreateOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// CreatePersonalAccessTokenReply CreatePersonalAccessTokenResponse is the response of CreatePersonalAccessToken.
+type CreatePersonalAccessTokenReply struct {
+	// Details ID, sequence and date of the new token.
+	Details Details `json:"details"`
+
+	// Token The token. It is shown only now.
+	Token string `json:"token"`
+}
+
 // CreateTargetReply CreateTargetResponse is the response of CreateTarget.
 type CreateTargetReply struct {
 	// Details ID, sequence and date of the new target.
+	Details Details `json:"details"`
+}
+
+// CreateUserReply CreateUserResponse is the response of CreateUser.
+type CreateUserReply struct {
+	// Details ID, sequence and date of the new user.
 	Details Details `json:"details"`
 }
 
@@ -857,8 +1150,20 @@ type DeactivateOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// DeactivateUserReply DeactivateUserResponse is the response of DeactivateUser.
+type DeactivateUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // DeactivateUserSchemaReply DeactivateUserSchemaResponse is the response of DeactivateUserSchema.
 type DeactivateUserSchemaReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeleteClientSecretReply DeleteClientSecretResponse is the response of DeleteClientSecret.
+type DeleteClientSecretReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -881,6 +1186,12 @@ type DeleteInstanceReply struct {
 	Details Details `json:"details"`
 }
 
+// DeleteMachineKeyReply DeleteMachineKeyResponse is the response of DeleteMachineKey.
+type DeleteMachineKeyReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteMembershipReply DeleteMembershipResponse is the response of DeleteMembership.
 type DeleteMembershipReply struct {
 	// Details Sequence and date of the deletion.
@@ -893,8 +1204,26 @@ type DeleteOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// DeletePersonalAccessTokenReply DeletePersonalAccessTokenResponse is the response of DeletePersonalAccessToken.
+type DeletePersonalAccessTokenReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteTargetReply DeleteTargetResponse is the response of DeleteTarget.
 type DeleteTargetReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteUserMetadataReply DeleteUserMetadataResponse is the response of DeleteUserMetadata.
+type DeleteUserMetadataReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteUserReply DeleteUserResponse is the response of DeleteUser.
+type DeleteUserReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
@@ -949,6 +1278,15 @@ type DomainSearchFilter struct {
 
 // EffectiveState EffectiveState is whether a resource takes part.
 type EffectiveState string
+
+// Email Email is an e-mail address.
+type Email struct {
+	// Address The address, in ASCII.
+	Address string `json:"address"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+}
 
 // EventExecution EventExecution names the events that trigger.
 type EventExecution struct {
@@ -1082,6 +1420,15 @@ type GetDomainReply struct {
 	Domain GetDomain `json:"domain"`
 }
 
+// GetEmail GetEmail is an e-mail address.
+type GetEmail struct {
+	// Address The address.
+	Address string `json:"address"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified bool `json:"isVerified"`
+}
+
 // GetExecution GetExecution is an execution with its details.
 type GetExecution struct {
 	// Details When and where the execution last changed.
@@ -1089,6 +1436,24 @@ type GetExecution struct {
 
 	// Execution The execution.
 	Execution Execution `json:"execution"`
+}
+
+// GetHuman GetHuman is a person.
+type GetHuman struct {
+	// Email Their e-mail address; the address is empty when there is none.
+	Email *GetEmail `json:"email,omitempty"`
+
+	// PasswordChangeRequired Whether the password has to be changed at the next login.
+	PasswordChangeRequired bool `json:"passwordChangeRequired"`
+
+	// PasswordChanged When the password was set; absent when there is none or it is not known.
+	PasswordChanged *time.Time `json:"passwordChanged,omitempty"`
+
+	// Phone Their phone number; the number is empty when there is none.
+	Phone *GetPhone `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *Profile `json:"profile,omitempty"`
 }
 
 // GetInstance GetInstance is an instance with its details.
@@ -1133,6 +1498,21 @@ type GetInstanceFeaturesReply struct {
 type GetInstanceReply struct {
 	// Instance The instance with its details.
 	Instance GetInstance `json:"instance"`
+}
+
+// GetMachineKey GetMachineKey is a key of a service user.
+type GetMachineKey struct {
+	// CreationDate The time of creation.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where the key was added.
+	Details Details `json:"details"`
+
+	// ExpirationDate When it expires; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// PublicKey The public key in PEM.
+	PublicKey string `json:"publicKey"`
 }
 
 // GetMembership GetMembership is a membership with its details.
@@ -1183,6 +1563,45 @@ type GetOrganizationReply struct {
 	Organization GetOrganization `json:"organization"`
 }
 
+// GetPersonalAccessToken GetPersonalAccessToken is a token without its value.
+type GetPersonalAccessToken struct {
+	// CreationDate The time of creation.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where the token was created.
+	Details Details `json:"details"`
+
+	// ExpirationDate When it expires; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Name The name.
+	Name string `json:"name"`
+}
+
+// GetPhone GetPhone is a phone number.
+type GetPhone struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified bool `json:"isVerified"`
+
+	// Number The number in E.164 form.
+	Number string `json:"number"`
+}
+
+// GetService GetService is a program.
+type GetService struct {
+	// AccessTokenType The kind of access tokens it gets.
+	AccessTokenType AccessTokenType `json:"accessTokenType"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// HasSecret Whether it has a client secret.
+	HasSecret bool `json:"hasSecret"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+}
+
 // GetSystemFeaturesReply GetSystemFeaturesResponse is the response of GetSystemFeatures.
 type GetSystemFeaturesReply struct {
 	// Details When the flags last changed.
@@ -1205,6 +1624,51 @@ type GetTarget struct {
 type GetTargetReply struct {
 	// Target The target with its details.
 	Target GetTarget `json:"target"`
+}
+
+// GetUser GetUser is a user with its details.
+type GetUser struct {
+	// CreationDate The time of creation.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where the user last changed. The owner is its organization.
+	Details Details `json:"details"`
+
+	// Human A person.
+	Human *GetHuman `json:"human,omitempty"`
+
+	// LoginName <username>@<primary domain of the organization>; the username alone where the organization has no domain.
+	LoginName string `json:"loginName"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// Service A program.
+	Service *GetService `json:"service,omitempty"`
+
+	// State Whether it can act.
+	State UserState `json:"state"`
+
+	// Username The username.
+	Username string `json:"username"`
+}
+
+// GetUserMetadata GetUserMetadata is an entry of a user's metadata.
+type GetUserMetadata struct {
+	// Details When and where the entry last changed; the ID is the key.
+	Details Details `json:"details"`
+
+	// Key The key.
+	Key string `json:"key"`
+
+	// Value The value; base64 in JSON.
+	Value []byte `json:"value"`
+}
+
+// GetUserReply GetUserResponse is the response of GetUser.
+type GetUserReply struct {
+	// User The user with its details.
+	User GetUser `json:"user"`
 }
 
 // GetUserSchema GetUserSchema is a user schema with its details.
@@ -1234,6 +1698,21 @@ type GetUserSchemaReply struct {
 	UserSchema GetUserSchema `json:"userSchema"`
 }
 
+// Human Human is a person.
+type Human struct {
+	// Email Their e-mail address.
+	Email *Email `json:"email,omitempty"`
+
+	// Password Their password; without one they cannot log in with a password.
+	Password *Password `json:"password,omitempty"`
+
+	// Phone Their phone number.
+	Phone *Phone `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *ProfileInput `json:"profile,omitempty"`
+}
+
 // IDFilter IDFilter is met by the resources that refer to one object.
 type IDFilter struct {
 	// ID The object's ID.
@@ -1244,6 +1723,12 @@ type IDFilter struct {
 type InConditionsFilter struct {
 	// Conditions The conditions; an empty list is met by nothing.
 	Conditions *[]ConditionInput `json:"conditions,omitempty"`
+}
+
+// InEmailsFilter InEmailsFilter is met by the users whose e-mail address is in a list.
+type InEmailsFilter struct {
+	// Emails The addresses, whatever their case; an empty list is met by nothing.
+	Emails *[]string `json:"emails,omitempty"`
 }
 
 // InIDsFilter InIDsFilter is met by the resources of a list.
@@ -1380,6 +1865,48 @@ type ListDetails struct {
 	TotalResult string `json:"totalResult"`
 }
 
+// LockUserReply LockUserResponse is the response of LockUser.
+type LockUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// LoginNameFilter LoginNameFilter compares the login name of a user.
+type LoginNameFilter struct {
+	// LoginName The text to compare with.
+	LoginName *string `json:"loginName,omitempty"`
+
+	// Method How to compare; EQUALS when omitted.
+	Method *TextFilterMethod `json:"method,omitempty"`
+}
+
+// MachineKey MachineKey is a key that a service user proves its identity with.
+type MachineKey struct {
+	// ExpirationDate When it expires, in the future; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY): RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
+	PublicKey *string `json:"publicKey,omitempty"`
+
+	// Type What pair to make.
+	Type *MachineKeyType `json:"type,omitempty"`
+}
+
+// MachineKeyFieldName MachineKeyFieldName is a column that keys can be sorted by.
+type MachineKeyFieldName string
+
+// MachineKeySearchFilter MachineKeySearchFilter is one condition a key has to meet.
+type MachineKeySearchFilter struct {
+	// ExpirationDate By when they expire.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+}
+
+// MachineKeyType MachineKeyType is a kind of key pair.
+type MachineKeyType string
+
 // Membership Membership is a user's roles on one object.
 type Membership struct {
 	// ProjectGrantID The grant of a project to an organization.
@@ -1426,6 +1953,15 @@ type MembershipSearchFilter struct {
 
 	// UserID By user.
 	UserID *IDFilter `json:"userId,omitempty"`
+}
+
+// MetadataFilter MetadataFilter compares one entry of a user's metadata.
+type MetadataFilter struct {
+	// Key The key.
+	Key string `json:"key"`
+
+	// Value The value of the key. At most 51200 bytes. At least 1 bytes.
+	Value []byte `json:"value"`
 }
 
 // NameFilter NameFilter compares the name of a resource.
@@ -1476,6 +2012,18 @@ type Owner struct {
 // OwnerType OwnerType is the level of an owner.
 type OwnerType string
 
+// Password Password is a new password of a human. What is asked of it says SetPassword.
+type Password struct {
+	// ChangeRequired Whether it has to be changed at the next login.
+	ChangeRequired *bool `json:"changeRequired,omitempty"`
+
+	// Hash A hash of it.
+	Hash *string `json:"hash,omitempty"`
+
+	// Plain The password in plain text.
+	Plain *string `json:"plain,omitempty"`
+}
+
 // PatchDomain PatchDomain changes how a claim is proven.
 type PatchDomain struct {
 	// ValidationType The new way; there is a new token for it.
@@ -1486,6 +2034,30 @@ type PatchDomain struct {
 type PatchDomainReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
+}
+
+// PatchEmail PatchEmail changes an e-mail address.
+type PatchEmail struct {
+	// Address The address, in ASCII; empty for none.
+	Address *string `json:"address,omitempty"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+}
+
+// PatchHuman PatchHuman changes the fields of a human that are present.
+type PatchHuman struct {
+	// Email Their e-mail address.
+	Email *PatchEmail `json:"email,omitempty"`
+
+	// PasswordChangeRequired Whether the password has to be changed at the next login.
+	PasswordChangeRequired *bool `json:"passwordChangeRequired,omitempty"`
+
+	// Phone Their phone number.
+	Phone *PatchPhone `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *PatchProfile `json:"profile,omitempty"`
 }
 
 // PatchInstance PatchInstance changes the fields of an instance that are present.
@@ -1524,6 +2096,45 @@ type PatchOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchPhone PatchPhone changes a phone number.
+type PatchPhone struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+
+	// Number The number in E.164 form; empty for none.
+	Number *string `json:"number,omitempty"`
+}
+
+// PatchProfile PatchProfile changes how a human is called.
+type PatchProfile struct {
+	// DisplayName What to show; empty for the default. A default follows the names.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// FamilyName A new family name.
+	FamilyName *string `json:"familyName,omitempty"`
+
+	// GivenName A new given name.
+	GivenName *string `json:"givenName,omitempty"`
+
+	// NickName A new nick name.
+	NickName *string `json:"nickName,omitempty"`
+
+	// PreferredLanguage A new language; empty for the default.
+	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+}
+
+// PatchService PatchService changes the fields of a service that are present.
+type PatchService struct {
+	// AccessTokenType The kind of access tokens it gets from now on.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+}
+
 // PatchTarget PatchTarget changes the fields of a target that are present.
 type PatchTarget struct {
 	// InterruptOnError Stop the whole execution on any error.
@@ -1553,6 +2164,24 @@ type PatchTargetReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchUser PatchUser changes the fields of a user that are present.
+type PatchUser struct {
+	// Human Changes of a human.
+	Human *PatchHuman `json:"human,omitempty"`
+
+	// Service Changes of a service.
+	Service *PatchService `json:"service,omitempty"`
+
+	// Username A new username, by the rules of User.username.
+	Username *string `json:"username,omitempty"`
+}
+
+// PatchUserReply PatchUserResponse is the response of PatchUser.
+type PatchUserReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
 // PatchUserSchema PatchUserSchema changes the fields of a user schema that are present.
 type PatchUserSchema struct {
 	// PossibleAuthenticators The ways users may authenticate instead; users keep what they have.
@@ -1571,6 +2200,36 @@ type PatchUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
+// PersonalAccessToken PersonalAccessToken is a token that a service user acts with.
+type PersonalAccessToken struct {
+	// ExpirationDate When it expires, in the future; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Name A name, unique among the tokens of the user; its ID when left out.
+	Name *string `json:"name,omitempty"`
+}
+
+// PersonalAccessTokenFieldName PersonalAccessTokenFieldName is a column that tokens can be sorted by.
+type PersonalAccessTokenFieldName string
+
+// PersonalAccessTokenSearchFilter PersonalAccessTokenSearchFilter is one condition a token has to meet.
+type PersonalAccessTokenSearchFilter struct {
+	// ExpirationDate By when they expire.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+}
+
+// Phone Phone is a phone number.
+type Phone struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+
+	// Number The number in E.164 form.
+	Number string `json:"number"`
+}
+
 // PossibleAuthenticators PossibleAuthenticators is a list of authenticators that may be empty.
 type PossibleAuthenticators struct {
 	// Types The authenticators.
@@ -1579,6 +2238,42 @@ type PossibleAuthenticators struct {
 
 // PossibleAuthenticatorsTypes defines model for PossibleAuthenticators.Types.
 type PossibleAuthenticatorsTypes string
+
+// Profile Profile is how a human is called.
+type Profile struct {
+	// DisplayName What to show; by default the given and family name, or else the username.
+	DisplayName string `json:"displayName"`
+
+	// FamilyName The family name.
+	FamilyName string `json:"familyName"`
+
+	// GivenName The given name.
+	GivenName string `json:"givenName"`
+
+	// NickName The nick name.
+	NickName string `json:"nickName"`
+
+	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
+	PreferredLanguage string `json:"preferredLanguage"`
+}
+
+// ProfileInput Profile is how a human is called.
+type ProfileInput struct {
+	// DisplayName What to show; by default the given and family name, or else the username.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// FamilyName The family name.
+	FamilyName *string `json:"familyName,omitempty"`
+
+	// GivenName The given name.
+	GivenName *string `json:"givenName,omitempty"`
+
+	// NickName The nick name.
+	NickName *string `json:"nickName,omitempty"`
+
+	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
+	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+}
 
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
@@ -1760,6 +2455,18 @@ type SearchInstancesReply struct {
 	SortingColumn InstanceFieldName `json:"sortingColumn"`
 }
 
+// SearchMachineKeysReply SearchMachineKeysResponse is the response of SearchMachineKeys.
+type SearchMachineKeysReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetMachineKey `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn MachineKeyFieldName `json:"sortingColumn"`
+}
+
 // SearchMembershipsReply SearchMembershipsResponse is the response of SearchMemberships.
 type SearchMembershipsReply struct {
 	// Details What part of the matches this is.
@@ -1784,6 +2491,18 @@ type SearchOrganizationsReply struct {
 	SortingColumn OrganizationFieldName `json:"sortingColumn"`
 }
 
+// SearchPersonalAccessTokensReply SearchPersonalAccessTokensResponse is the response of SearchPersonalAccessTokens.
+type SearchPersonalAccessTokensReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetPersonalAccessToken `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn PersonalAccessTokenFieldName `json:"sortingColumn"`
+}
+
 // SearchTargetsReply SearchTargetsResponse is the response of SearchTargets.
 type SearchTargetsReply struct {
 	// Details What part of the matches this is.
@@ -1794,6 +2513,18 @@ type SearchTargetsReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn TargetFieldName `json:"sortingColumn"`
+}
+
+// SearchUserMetadataReply SearchUserMetadataResponse is the response of SearchUserMetadata.
+type SearchUserMetadataReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetUserMetadata `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn UserMetadataFieldName `json:"sortingColumn"`
 }
 
 // SearchUserSchemasReply SearchUserSchemasResponse is the response of SearchUserSchemas.
@@ -1808,6 +2539,30 @@ type SearchUserSchemasReply struct {
 	SortingColumn UserSchemaFieldName `json:"sortingColumn"`
 }
 
+// SearchUsersReply SearchUsersResponse is the response of SearchUsers.
+type SearchUsersReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetUser `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn UserFieldName `json:"sortingColumn"`
+}
+
+// Service Service is a program.
+type Service struct {
+	// AccessTokenType The kind of access tokens it gets.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// Description What it does.
+	Description *string `json:"description,omitempty"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+}
+
 // SetAsInstanceDefaultReply SetAsInstanceDefaultResponse is the response of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
 	// Details ID of the organization, sequence and date of the change.
@@ -1816,6 +2571,18 @@ type SetAsInstanceDefaultReply struct {
 
 // SetAsPrimaryReply SetAsPrimaryResponse is the response of SetAsPrimary.
 type SetAsPrimaryReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// SetClientSecretReply SetClientSecretResponse is the response of SetClientSecret.
+type SetClientSecretReply struct {
+	// ClientID The client ID: the username.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The secret. It is shown only now.
+	ClientSecret string `json:"clientSecret"`
+
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -1856,10 +2623,37 @@ type SetLanguagesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// SetPassword SetPassword replaces the password of a human.
+type SetPassword struct {
+	// ChangeRequired Whether it has to be changed at the next login.
+	ChangeRequired *bool `json:"changeRequired,omitempty"`
+
+	// CurrentPassword The password until now. Users who set their own have to give it unless they may write users; if it is given it has to be right.
+	CurrentPassword *string `json:"currentPassword,omitempty"`
+
+	// Hash A hash of it. Not for users' own password.
+	Hash *string `json:"hash,omitempty"`
+
+	// Plain The password in plain text.
+	Plain *string `json:"plain,omitempty"`
+}
+
+// SetPasswordReply SetPasswordResponse is the response of SetPassword.
+type SetPasswordReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // SetSystemFeaturesReply SetSystemFeaturesResponse is the response of SetSystemFeatures.
 type SetSystemFeaturesReply struct {
 	// Details When the flags last changed.
 	Details SettingDetails `json:"details"`
+}
+
+// SetUserMetadataReply SetUserMetadataResponse is the response of SetUserMetadata.
+type SetUserMetadataReply struct {
+	// Details Sequence and date of the last change; the ID is the key.
+	Details Details `json:"details"`
 }
 
 // SettingDetails SettingDetails says when and where a setting last changed.
@@ -1990,6 +2784,57 @@ type TextFilter struct {
 // TextFilterMethod TextFilterMethod is how a text filter compares. The text is always literal: %, _ and \ have no special meaning, IGNORE_CASE folds case by Unicode.
 type TextFilterMethod string
 
+// TimestampFilter TimestampFilter compares a time of a resource.
+type TimestampFilter struct {
+	// Method How to compare; EQUALS when omitted.
+	Method *TimestampFilterMethod `json:"method,omitempty"`
+
+	// Timestamp The time to compare with.
+	Timestamp time.Time `json:"timestamp"`
+}
+
+// TimestampFilterMethod TimestampFilterMethod is how a time of a resource is compared with the filter's.
+type TimestampFilterMethod string
+
+// UnlockUserReply UnlockUserResponse is the response of UnlockUser.
+type UnlockUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// User User is a human or a service.
+type User struct {
+	// Human A person, who logs in.
+	Human *Human `json:"human,omitempty"`
+
+	// ID The ID to give it; one is made when it is left out. IDs are never used again.
+	ID *string `json:"id,omitempty"`
+
+	// Service A program.
+	Service *Service `json:"service,omitempty"`
+
+	// Username The name, unique in the organization whatever its case. It is trimmed and normalized (NFC); characters that are invisible, or that only look like others by being a compatibility form of them (NFKC), are refused.
+	Username string `json:"username"`
+}
+
+// UserFieldName UserFieldName is a column that users can be sorted by.
+type UserFieldName string
+
+// UserMetadata UserMetadata is the value of a key of a user's metadata.
+type UserMetadata struct {
+	// Value The value; base64 in JSON. At most 51200 bytes. At least 1 bytes.
+	Value []byte `json:"value"`
+}
+
+// UserMetadataFieldName UserMetadataFieldName is a column that metadata can be sorted by.
+type UserMetadataFieldName string
+
+// UserMetadataSearchFilter UserMetadataSearchFilter is one condition an entry has to meet.
+type UserMetadataSearchFilter struct {
+	// Key By key.
+	Key *TextFilter `json:"key,omitempty"`
+}
+
 // UserSchema UserSchema says what data users carry and how they may authenticate.
 type UserSchema struct {
 	// PossibleAuthenticators The ways users of the schema may authenticate.
@@ -2019,6 +2864,72 @@ type UserSchemaSearchFilter struct {
 	// Type By name.
 	Type *TextFilter `json:"type,omitempty"`
 }
+
+// UserSearchFilter UserSearchFilter is one condition a user has to meet.
+type UserSearchFilter struct {
+	// ChangeDate By the time of the last change.
+	ChangeDate *TimestampFilter `json:"changeDate,omitempty"`
+
+	// CreationDate By the time of creation.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// DisplayName By the display name of a human or the name of a service.
+	DisplayName *TextFilter `json:"displayName,omitempty"`
+
+	// Email By e-mail address.
+	Email *TextFilter `json:"email,omitempty"`
+
+	// InEmails By a list of e-mail addresses.
+	InEmails *InEmailsFilter `json:"inEmails,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// LoginName By login name.
+	LoginName *LoginNameFilter `json:"loginName,omitempty"`
+
+	// Metadata By a key of their metadata and its value.
+	Metadata *MetadataFilter `json:"metadata,omitempty"`
+
+	// MetadataKey By a key of their metadata.
+	MetadataKey *TextFilter `json:"metadataKey,omitempty"`
+
+	// Org By organization.
+	Org *IDFilter `json:"org,omitempty"`
+
+	// Phone By phone number.
+	Phone *TextFilter `json:"phone,omitempty"`
+
+	// State By state.
+	State *UserStateFilter `json:"state,omitempty"`
+
+	// Type By type.
+	Type *UserTypeFilter `json:"type,omitempty"`
+
+	// Username By username.
+	Username *TextFilter `json:"username,omitempty"`
+}
+
+// UserState UserState is whether a user can act.
+type UserState string
+
+// UserStateFilter UserStateFilter compares the state of a user.
+type UserStateFilter struct {
+	// State The state to find.
+	State UserStateFilterState `json:"state"`
+}
+
+// UserStateFilterState The state to find.
+type UserStateFilterState string
+
+// UserTypeFilter UserTypeFilter compares the type of a user.
+type UserTypeFilter struct {
+	// Type The type to find.
+	Type UserTypeFilterType `json:"type"`
+}
+
+// UserTypeFilterType The type to find.
+type UserTypeFilterType string
 
 // ValidateReply ValidateResponse is the response of Validate.
 type ValidateReply struct {
@@ -2341,6 +3252,99 @@ type SearchUserSchemasParams struct {
 	SortingColumn *UserSchemaFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// CreateUserParams defines parameters for CreateUser.
+type CreateUserParams struct {
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SearchUsersJSONBody defines parameters for SearchUsers.
+type SearchUsersJSONBody = []UserSearchFilter
+
+// SearchUsersParams defines parameters for SearchUsers.
+type SearchUsersParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *UserFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchMachineKeysJSONBody defines parameters for SearchMachineKeys.
+type SearchMachineKeysJSONBody = []MachineKeySearchFilter
+
+// SearchMachineKeysParams defines parameters for SearchMachineKeys.
+type SearchMachineKeysParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *MachineKeyFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchUserMetadataJSONBody defines parameters for SearchUserMetadata.
+type SearchUserMetadataJSONBody = []UserMetadataSearchFilter
+
+// SearchUserMetadataParams defines parameters for SearchUserMetadata.
+type SearchUserMetadataParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *UserMetadataFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchPersonalAccessTokensJSONBody defines parameters for SearchPersonalAccessTokens.
+type SearchPersonalAccessTokensJSONBody = []PersonalAccessTokenSearchFilter
+
+// SearchPersonalAccessTokensParams defines parameters for SearchPersonalAccessTokens.
+type SearchPersonalAccessTokensParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // ResolveLanguagesParams defines parameters for ResolveLanguages.
 type ResolveLanguagesParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -2475,6 +3479,39 @@ type SearchUserSchemasJSONRequestBody = SearchUserSchemasJSONBody
 
 // PatchUserSchemaJSONRequestBody defines body for PatchUserSchema for application/json ContentType.
 type PatchUserSchemaJSONRequestBody = PatchUserSchema
+
+// CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
+type CreateUserJSONRequestBody = User
+
+// SearchUsersJSONRequestBody defines body for SearchUsers for application/json ContentType.
+type SearchUsersJSONRequestBody = SearchUsersJSONBody
+
+// PatchUserJSONRequestBody defines body for PatchUser for application/json ContentType.
+type PatchUserJSONRequestBody = PatchUser
+
+// SetPasswordJSONRequestBody defines body for SetPassword for application/json ContentType.
+type SetPasswordJSONRequestBody = SetPassword
+
+// SetClientSecretJSONRequestBody defines body for SetClientSecret for application/json ContentType.
+type SetClientSecretJSONRequestBody = ClientSecret
+
+// CreateMachineKeyJSONRequestBody defines body for CreateMachineKey for application/json ContentType.
+type CreateMachineKeyJSONRequestBody = MachineKey
+
+// SearchMachineKeysJSONRequestBody defines body for SearchMachineKeys for application/json ContentType.
+type SearchMachineKeysJSONRequestBody = SearchMachineKeysJSONBody
+
+// SearchUserMetadataJSONRequestBody defines body for SearchUserMetadata for application/json ContentType.
+type SearchUserMetadataJSONRequestBody = SearchUserMetadataJSONBody
+
+// SetUserMetadataJSONRequestBody defines body for SetUserMetadata for application/json ContentType.
+type SetUserMetadataJSONRequestBody = UserMetadata
+
+// CreatePersonalAccessTokenJSONRequestBody defines body for CreatePersonalAccessToken for application/json ContentType.
+type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
+
+// SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
+type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
 
 // SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
 type SetLanguagesJSONRequestBody = SetLanguageSettings
@@ -3129,6 +4166,252 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 	DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserWithBody Creates a user in an organization
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUserWithBody(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUser Creates a user in an organization
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUser(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUsersWithBody Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsersWithBody(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUsers Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsers(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUser Deletes a user and everything that belongs to it
+	//
+	// The ID is never used again.
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+	DeleteUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUser Reads one user
+	//
+	// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+	GetUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUserWithBody Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUserWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUser Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUser(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateUser Makes an inactive user active again
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+	ActivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateUser Makes an active or locked user inactive: it stays, but cannot act
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+	DeactivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LockUser Locks an active user out, for example after an attack on it
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+	LockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnlockUser Makes a locked user active again
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+	UnlockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetPasswordWithBody Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPasswordWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetPassword Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPassword(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteClientSecret Takes the client secrets from a service user
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+	DeleteClientSecret(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetClientSecretWithBody Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecretWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetClientSecret Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecret(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMachineKeyWithBody Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKeyWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMachineKey Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKey(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMachineKeysWithBody Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeysWithBody(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMachineKeys Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeys(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMachineKey Deletes a key, which is not accepted any more
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+	DeleteMachineKey(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserMetadataWithBody Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadataWithBody(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserMetadata Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadata(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUserMetadata Deletes a key of a user's metadata
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+	DeleteUserMetadata(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetUserMetadataWithBody Sets the value of a key of a user's metadata
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadataWithBody(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetUserMetadata Sets the value of a key of a user's metadata
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadata(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePersonalAccessTokenWithBody Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessTokenWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePersonalAccessToken Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessToken(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchPersonalAccessTokensWithBody Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokensWithBody(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchPersonalAccessTokens Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokens(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeletePersonalAccessToken Deletes a personal access token, which is not accepted any more
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
 	//
@@ -4383,6 +5666,572 @@ func (c *Client) ActivateUserSchema(ctx context.Context, id string, reqEditors .
 // Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 func (c *Client) DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeactivateUserSchemaRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserWithBody Creates a user in an organization
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *Client) CreateUserWithBody(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUser Creates a user in an organization
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *Client) CreateUser(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUsersWithBody Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *Client) SearchUsersWithBody(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUsersRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUsers Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *Client) SearchUsers(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUsersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUser Deletes a user and everything that belongs to it
+//
+// The ID is never used again.
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+func (c *Client) DeleteUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUser Reads one user
+//
+// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+func (c *Client) GetUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUserWithBody Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *Client) PatchUserWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUser Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *Client) PatchUser(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateUser Makes an inactive user active again
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+func (c *Client) ActivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateUser Makes an active or locked user inactive: it stays, but cannot act
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+func (c *Client) DeactivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LockUser Locks an active user out, for example after an attack on it
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+func (c *Client) LockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLockUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnlockUser Makes a locked user active again
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+func (c *Client) UnlockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnlockUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetPasswordWithBody Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *Client) SetPasswordWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetPasswordRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetPassword Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *Client) SetPassword(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetPasswordRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteClientSecret Takes the client secrets from a service user
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+func (c *Client) DeleteClientSecret(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteClientSecretRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetClientSecretWithBody Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *Client) SetClientSecretWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetClientSecretRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetClientSecret Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *Client) SetClientSecret(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetClientSecretRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMachineKeyWithBody Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *Client) CreateMachineKeyWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMachineKeyRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMachineKey Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *Client) CreateMachineKey(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMachineKeyRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMachineKeysWithBody Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *Client) SearchMachineKeysWithBody(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMachineKeysRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMachineKeys Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *Client) SearchMachineKeys(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMachineKeysRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMachineKey Deletes a key, which is not accepted any more
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+func (c *Client) DeleteMachineKey(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMachineKeyRequest(c.Server, userID, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserMetadataWithBody Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *Client) SearchUserMetadataWithBody(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserMetadataRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserMetadata Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *Client) SearchUserMetadata(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserMetadataRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUserMetadata Deletes a key of a user's metadata
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+func (c *Client) DeleteUserMetadata(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserMetadataRequest(c.Server, userID, key)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetUserMetadataWithBody Sets the value of a key of a user's metadata
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *Client) SetUserMetadataWithBody(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetUserMetadataRequestWithBody(c.Server, userID, key, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetUserMetadata Sets the value of a key of a user's metadata
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *Client) SetUserMetadata(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetUserMetadataRequest(c.Server, userID, key, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePersonalAccessTokenWithBody Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *Client) CreatePersonalAccessTokenWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePersonalAccessTokenRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePersonalAccessToken Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *Client) CreatePersonalAccessToken(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePersonalAccessTokenRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchPersonalAccessTokensWithBody Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *Client) SearchPersonalAccessTokensWithBody(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchPersonalAccessTokensRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchPersonalAccessTokens Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *Client) SearchPersonalAccessTokens(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchPersonalAccessTokensRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeletePersonalAccessToken Deletes a personal access token, which is not accepted any more
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeletePersonalAccessTokenRequest(c.Server, userID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -7301,6 +9150,1216 @@ func NewDeactivateUserSchemaRequest(server string, id string) (*http.Request, er
 	return req, nil
 }
 
+// NewCreateUserRequest calls the generic CreateUser builder with application/json body
+func NewCreateUserRequest(server string, params *CreateUserParams, body CreateUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUserRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateUserRequestWithBody constructs an http.Request for the CreateUser method, with any body, and a specified content type
+func NewCreateUserRequestWithBody(server string, params *CreateUserParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchUsersRequest calls the generic SearchUsers builder with application/json body
+func NewSearchUsersRequest(server string, params *SearchUsersParams, body SearchUsersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchUsersRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchUsersRequestWithBody constructs an http.Request for the SearchUsers method, with any body, and a specified content type
+func NewSearchUsersRequestWithBody(server string, params *SearchUsersParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserRequest constructs an http.Request for the DeleteUser method
+func NewDeleteUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetUserRequest constructs an http.Request for the GetUser method
+func NewGetUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchUserRequest calls the generic PatchUser builder with application/json body
+func NewPatchUserRequest(server string, id string, body PatchUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchUserRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchUserRequestWithBody constructs an http.Request for the PatchUser method, with any body, and a specified content type
+func NewPatchUserRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateUserRequest constructs an http.Request for the ActivateUser method
+func NewActivateUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateUserRequest constructs an http.Request for the DeactivateUser method
+func NewDeactivateUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLockUserRequest constructs an http.Request for the LockUser method
+func NewLockUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_lock", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnlockUserRequest constructs an http.Request for the UnlockUser method
+func NewUnlockUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_unlock", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetPasswordRequest calls the generic SetPassword builder with application/json body
+func NewSetPasswordRequest(server string, id string, body SetPasswordJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetPasswordRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewSetPasswordRequestWithBody constructs an http.Request for the SetPassword method, with any body, and a specified content type
+func NewSetPasswordRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/password", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteClientSecretRequest constructs an http.Request for the DeleteClientSecret method
+func NewDeleteClientSecretRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetClientSecretRequest calls the generic SetClientSecret builder with application/json body
+func NewSetClientSecretRequest(server string, id string, body SetClientSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetClientSecretRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewSetClientSecretRequestWithBody constructs an http.Request for the SetClientSecret method, with any body, and a specified content type
+func NewSetClientSecretRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateMachineKeyRequest calls the generic CreateMachineKey builder with application/json body
+func NewCreateMachineKeyRequest(server string, userID string, body CreateMachineKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMachineKeyRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewCreateMachineKeyRequestWithBody constructs an http.Request for the CreateMachineKey method, with any body, and a specified content type
+func NewCreateMachineKeyRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/keys", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchMachineKeysRequest calls the generic SearchMachineKeys builder with application/json body
+func NewSearchMachineKeysRequest(server string, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchMachineKeysRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchMachineKeysRequestWithBody constructs an http.Request for the SearchMachineKeys method, with any body, and a specified content type
+func NewSearchMachineKeysRequestWithBody(server string, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/keys/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteMachineKeyRequest constructs an http.Request for the DeleteMachineKey method
+func NewDeleteMachineKeyRequest(server string, userID string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/keys/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSearchUserMetadataRequest calls the generic SearchUserMetadata builder with application/json body
+func NewSearchUserMetadataRequest(server string, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchUserMetadataRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchUserMetadataRequestWithBody constructs an http.Request for the SearchUserMetadata method, with any body, and a specified content type
+func NewSearchUserMetadataRequestWithBody(server string, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/metadata/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserMetadataRequest constructs an http.Request for the DeleteUserMetadata method
+func NewDeleteUserMetadataRequest(server string, userID string, key string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/metadata/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetUserMetadataRequest calls the generic SetUserMetadata builder with application/json body
+func NewSetUserMetadataRequest(server string, userID string, key string, body SetUserMetadataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetUserMetadataRequestWithBody(server, userID, key, "application/json", bodyReader)
+}
+
+// NewSetUserMetadataRequestWithBody constructs an http.Request for the SetUserMetadata method, with any body, and a specified content type
+func NewSetUserMetadataRequestWithBody(server string, userID string, key string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/metadata/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreatePersonalAccessTokenRequest calls the generic CreatePersonalAccessToken builder with application/json body
+func NewCreatePersonalAccessTokenRequest(server string, userID string, body CreatePersonalAccessTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreatePersonalAccessTokenRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewCreatePersonalAccessTokenRequestWithBody constructs an http.Request for the CreatePersonalAccessToken method, with any body, and a specified content type
+func NewCreatePersonalAccessTokenRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/pats", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchPersonalAccessTokensRequest calls the generic SearchPersonalAccessTokens builder with application/json body
+func NewSearchPersonalAccessTokensRequest(server string, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchPersonalAccessTokensRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchPersonalAccessTokensRequestWithBody constructs an http.Request for the SearchPersonalAccessTokens method, with any body, and a specified content type
+func NewSearchPersonalAccessTokensRequestWithBody(server string, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/pats/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeletePersonalAccessTokenRequest constructs an http.Request for the DeletePersonalAccessToken method
+func NewDeletePersonalAccessTokenRequest(server string, userID string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/pats/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewResolveLanguagesRequest constructs an http.Request for the ResolveLanguages method
 func NewResolveLanguagesRequest(server string, params *ResolveLanguagesParams) (*http.Request, error) {
 	var err error
@@ -8421,6 +11480,272 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 	DeactivateUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserSchemaAnswer, error)
+
+	// CreateUserWithBodyWithResponse Creates a user in an organization
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUserWithBodyWithResponse(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error)
+
+	// CreateUserWithResponse Creates a user in an organization
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUserWithResponse(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error)
+
+	// SearchUsersWithBodyWithResponse Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsersWithBodyWithResponse(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error)
+
+	// SearchUsersWithResponse Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsersWithResponse(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error)
+
+	// DeleteUserWithResponse Deletes a user and everything that belongs to it
+	//
+	// The ID is never used again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+	DeleteUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserAnswer, error)
+
+	// GetUserWithResponse Reads one user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+	GetUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserAnswer, error)
+
+	// PatchUserWithBodyWithResponse Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUserWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error)
+
+	// PatchUserWithResponse Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUserWithResponse(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error)
+
+	// ActivateUserWithResponse Makes an inactive user active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+	ActivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserAnswer, error)
+
+	// DeactivateUserWithResponse Makes an active or locked user inactive: it stays, but cannot act
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+	DeactivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserAnswer, error)
+
+	// LockUserWithResponse Locks an active user out, for example after an attack on it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+	LockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*LockUserAnswer, error)
+
+	// UnlockUserWithResponse Makes a locked user active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+	UnlockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*UnlockUserAnswer, error)
+
+	// SetPasswordWithBodyWithResponse Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPasswordWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error)
+
+	// SetPasswordWithResponse Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPasswordWithResponse(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error)
+
+	// DeleteClientSecretWithResponse Takes the client secrets from a service user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+	DeleteClientSecretWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteClientSecretAnswer, error)
+
+	// SetClientSecretWithBodyWithResponse Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecretWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error)
+
+	// SetClientSecretWithResponse Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecretWithResponse(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error)
+
+	// CreateMachineKeyWithBodyWithResponse Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKeyWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error)
+
+	// CreateMachineKeyWithResponse Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKeyWithResponse(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error)
+
+	// SearchMachineKeysWithBodyWithResponse Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeysWithBodyWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error)
+
+	// SearchMachineKeysWithResponse Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeysWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error)
+
+	// DeleteMachineKeyWithResponse Deletes a key, which is not accepted any more
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+	DeleteMachineKeyWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeleteMachineKeyAnswer, error)
+
+	// SearchUserMetadataWithBodyWithResponse Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadataWithBodyWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error)
+
+	// SearchUserMetadataWithResponse Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadataWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error)
+
+	// DeleteUserMetadataWithResponse Deletes a key of a user's metadata
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+	DeleteUserMetadataWithResponse(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*DeleteUserMetadataAnswer, error)
+
+	// SetUserMetadataWithBodyWithResponse Sets the value of a key of a user's metadata
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadataWithBodyWithResponse(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error)
+
+	// SetUserMetadataWithResponse Sets the value of a key of a user's metadata
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadataWithResponse(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error)
+
+	// CreatePersonalAccessTokenWithBodyWithResponse Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessTokenWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error)
+
+	// CreatePersonalAccessTokenWithResponse Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessTokenWithResponse(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error)
+
+	// SearchPersonalAccessTokensWithBodyWithResponse Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokensWithBodyWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error)
+
+	// SearchPersonalAccessTokensWithResponse Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokensWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error)
+
+	// DeletePersonalAccessTokenWithResponse Deletes a personal access token, which is not accepted any more
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
 
 	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 	//
@@ -13738,6 +17063,2365 @@ func (r DeactivateUserSchemaAnswer) ContentType() string {
 	return ""
 }
 
+// CreateUserAnswer401Headers the declared response headers of an HTTP 401 response for CreateUser
+type CreateUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateUserAnswer503Headers the declared response headers of an HTTP 503 response for CreateUser
+type CreateUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateUserAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateUserAnswer) GetJSON201() *CreateUserReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateUserAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateUserAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateUserAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchUsersAnswer401Headers the declared response headers of an HTTP 401 response for SearchUsers
+type SearchUsersAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchUsersAnswer503Headers the declared response headers of an HTTP 503 response for SearchUsers
+type SearchUsersAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchUsersAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchUsersReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchUsersAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchUsersAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchUsersAnswer) GetJSON200() *SearchUsersReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchUsersAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchUsersAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchUsersAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchUsersAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchUsersAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchUsersAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchUsersAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchUsersAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchUsersAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchUsersAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchUsersAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchUsersAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchUsersAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteUserAnswer401Headers the declared response headers of an HTTP 401 response for DeleteUser
+type DeleteUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteUserAnswer503Headers the declared response headers of an HTTP 503 response for DeleteUser
+type DeleteUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteUserAnswer) GetJSON200() *DeleteUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetUserAnswer401Headers the declared response headers of an HTTP 401 response for GetUser
+type GetUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetUserAnswer503Headers the declared response headers of an HTTP 503 response for GetUser
+type GetUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUserAnswer) GetJSON200() *GetUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchUserAnswer401Headers the declared response headers of an HTTP 401 response for PatchUser
+type PatchUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchUserAnswer503Headers the declared response headers of an HTTP 503 response for PatchUser
+type PatchUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchUserAnswer) GetJSON200() *PatchUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchUserAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchUserAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchUserAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateUserAnswer401Headers the declared response headers of an HTTP 401 response for ActivateUser
+type ActivateUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateUserAnswer503Headers the declared response headers of an HTTP 503 response for ActivateUser
+type ActivateUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateUserAnswer) GetJSON200() *ActivateUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateUserAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateUser
+type DeactivateUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateUserAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateUser
+type DeactivateUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateUserAnswer) GetJSON200() *DeactivateUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// LockUserAnswer401Headers the declared response headers of an HTTP 401 response for LockUser
+type LockUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// LockUserAnswer503Headers the declared response headers of an HTTP 503 response for LockUser
+type LockUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type LockUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LockUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *LockUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *LockUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LockUserAnswer) GetJSON200() *LockUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r LockUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r LockUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r LockUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r LockUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r LockUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r LockUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r LockUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r LockUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LockUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LockUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LockUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UnlockUserAnswer401Headers the declared response headers of an HTTP 401 response for UnlockUser
+type UnlockUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// UnlockUserAnswer503Headers the declared response headers of an HTTP 503 response for UnlockUser
+type UnlockUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type UnlockUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UnlockUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *UnlockUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UnlockUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UnlockUserAnswer) GetJSON200() *UnlockUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UnlockUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UnlockUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UnlockUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UnlockUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UnlockUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UnlockUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UnlockUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UnlockUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnlockUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnlockUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnlockUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetPasswordAnswer401Headers the declared response headers of an HTTP 401 response for SetPassword
+type SetPasswordAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetPasswordAnswer503Headers the declared response headers of an HTTP 503 response for SetPassword
+type SetPasswordAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetPasswordAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetPasswordReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetPasswordAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetPasswordAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetPasswordAnswer) GetJSON200() *SetPasswordReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetPasswordAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetPasswordAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetPasswordAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetPasswordAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetPasswordAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetPasswordAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetPasswordAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetPasswordAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetPasswordAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetPasswordAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetPasswordAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetPasswordAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetPasswordAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteClientSecretAnswer401Headers the declared response headers of an HTTP 401 response for DeleteClientSecret
+type DeleteClientSecretAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteClientSecretAnswer503Headers the declared response headers of an HTTP 503 response for DeleteClientSecret
+type DeleteClientSecretAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteClientSecretAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteClientSecretReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteClientSecretAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteClientSecretAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON200() *DeleteClientSecretReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteClientSecretAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteClientSecretAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteClientSecretAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteClientSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetClientSecretAnswer401Headers the declared response headers of an HTTP 401 response for SetClientSecret
+type SetClientSecretAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetClientSecretAnswer503Headers the declared response headers of an HTTP 503 response for SetClientSecret
+type SetClientSecretAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetClientSecretAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetClientSecretReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetClientSecretAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetClientSecretAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetClientSecretAnswer) GetJSON200() *SetClientSecretReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetClientSecretAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetClientSecretAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetClientSecretAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetClientSecretAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetClientSecretAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetClientSecretAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetClientSecretAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetClientSecretAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetClientSecretAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetClientSecretAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetClientSecretAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetClientSecretAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetClientSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateMachineKeyAnswer401Headers the declared response headers of an HTTP 401 response for CreateMachineKey
+type CreateMachineKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateMachineKeyAnswer503Headers the declared response headers of an HTTP 503 response for CreateMachineKey
+type CreateMachineKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateMachineKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateMachineKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateMachineKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateMachineKeyAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON201() *CreateMachineKeyReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMachineKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMachineKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMachineKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMachineKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchMachineKeysAnswer401Headers the declared response headers of an HTTP 401 response for SearchMachineKeys
+type SearchMachineKeysAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchMachineKeysAnswer503Headers the declared response headers of an HTTP 503 response for SearchMachineKeys
+type SearchMachineKeysAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchMachineKeysAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchMachineKeysReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchMachineKeysAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchMachineKeysAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON200() *SearchMachineKeysReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchMachineKeysAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchMachineKeysAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchMachineKeysAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchMachineKeysAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteMachineKeyAnswer401Headers the declared response headers of an HTTP 401 response for DeleteMachineKey
+type DeleteMachineKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteMachineKeyAnswer503Headers the declared response headers of an HTTP 503 response for DeleteMachineKey
+type DeleteMachineKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteMachineKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteMachineKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteMachineKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteMachineKeyAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON200() *DeleteMachineKeyReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMachineKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMachineKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMachineKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMachineKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchUserMetadataAnswer401Headers the declared response headers of an HTTP 401 response for SearchUserMetadata
+type SearchUserMetadataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchUserMetadataAnswer503Headers the declared response headers of an HTTP 503 response for SearchUserMetadata
+type SearchUserMetadataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchUserMetadataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchUserMetadataReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchUserMetadataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchUserMetadataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON200() *SearchUserMetadataReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchUserMetadataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchUserMetadataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchUserMetadataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchUserMetadataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteUserMetadataAnswer401Headers the declared response headers of an HTTP 401 response for DeleteUserMetadata
+type DeleteUserMetadataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteUserMetadataAnswer503Headers the declared response headers of an HTTP 503 response for DeleteUserMetadata
+type DeleteUserMetadataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteUserMetadataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteUserMetadataReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteUserMetadataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteUserMetadataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON200() *DeleteUserMetadataReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUserMetadataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUserMetadataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUserMetadataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUserMetadataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetUserMetadataAnswer401Headers the declared response headers of an HTTP 401 response for SetUserMetadata
+type SetUserMetadataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetUserMetadataAnswer503Headers the declared response headers of an HTTP 503 response for SetUserMetadata
+type SetUserMetadataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetUserMetadataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetUserMetadataReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetUserMetadataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetUserMetadataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON200() *SetUserMetadataReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetUserMetadataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetUserMetadataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetUserMetadataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetUserMetadataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreatePersonalAccessTokenAnswer401Headers the declared response headers of an HTTP 401 response for CreatePersonalAccessToken
+type CreatePersonalAccessTokenAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreatePersonalAccessTokenAnswer503Headers the declared response headers of an HTTP 503 response for CreatePersonalAccessToken
+type CreatePersonalAccessTokenAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreatePersonalAccessTokenAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreatePersonalAccessTokenReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreatePersonalAccessTokenAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreatePersonalAccessTokenAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON201() *CreatePersonalAccessTokenReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreatePersonalAccessTokenAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreatePersonalAccessTokenAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreatePersonalAccessTokenAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreatePersonalAccessTokenAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchPersonalAccessTokensAnswer401Headers the declared response headers of an HTTP 401 response for SearchPersonalAccessTokens
+type SearchPersonalAccessTokensAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchPersonalAccessTokensAnswer503Headers the declared response headers of an HTTP 503 response for SearchPersonalAccessTokens
+type SearchPersonalAccessTokensAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchPersonalAccessTokensAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchPersonalAccessTokensReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchPersonalAccessTokensAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchPersonalAccessTokensAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON200() *SearchPersonalAccessTokensReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchPersonalAccessTokensAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchPersonalAccessTokensAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchPersonalAccessTokensAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchPersonalAccessTokensAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeletePersonalAccessTokenAnswer401Headers the declared response headers of an HTTP 401 response for DeletePersonalAccessToken
+type DeletePersonalAccessTokenAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeletePersonalAccessTokenAnswer503Headers the declared response headers of an HTTP 503 response for DeletePersonalAccessToken
+type DeletePersonalAccessTokenAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeletePersonalAccessTokenAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeletePersonalAccessTokenReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeletePersonalAccessTokenAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeletePersonalAccessTokenAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON200() *DeletePersonalAccessTokenReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeletePersonalAccessTokenAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeletePersonalAccessTokenAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeletePersonalAccessTokenAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeletePersonalAccessTokenAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResolveLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLanguages
 type ResolveLanguagesAnswer401Headers struct {
 	WWWAuthenticate string
@@ -15551,6 +21235,464 @@ func (c *ClientWithResponses) DeactivateUserSchemaWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseDeactivateUserSchemaAnswer(rsp)
+}
+
+// CreateUserWithBodyWithResponse Creates a user in an organization
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *ClientWithResponses) CreateUserWithBodyWithResponse(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error) {
+	rsp, err := c.CreateUserWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserAnswer(rsp)
+}
+
+// CreateUserWithResponse Creates a user in an organization
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *ClientWithResponses) CreateUserWithResponse(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error) {
+	rsp, err := c.CreateUser(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserAnswer(rsp)
+}
+
+// SearchUsersWithBodyWithResponse Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *ClientWithResponses) SearchUsersWithBodyWithResponse(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error) {
+	rsp, err := c.SearchUsersWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUsersAnswer(rsp)
+}
+
+// SearchUsersWithResponse Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *ClientWithResponses) SearchUsersWithResponse(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error) {
+	rsp, err := c.SearchUsers(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUsersAnswer(rsp)
+}
+
+// DeleteUserWithResponse Deletes a user and everything that belongs to it
+//
+// The ID is never used again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+func (c *ClientWithResponses) DeleteUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserAnswer, error) {
+	rsp, err := c.DeleteUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUserAnswer(rsp)
+}
+
+// GetUserWithResponse Reads one user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserAnswer, error) {
+	rsp, err := c.GetUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUserAnswer(rsp)
+}
+
+// PatchUserWithBodyWithResponse Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *ClientWithResponses) PatchUserWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error) {
+	rsp, err := c.PatchUserWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserAnswer(rsp)
+}
+
+// PatchUserWithResponse Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *ClientWithResponses) PatchUserWithResponse(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error) {
+	rsp, err := c.PatchUser(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserAnswer(rsp)
+}
+
+// ActivateUserWithResponse Makes an inactive user active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+func (c *ClientWithResponses) ActivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserAnswer, error) {
+	rsp, err := c.ActivateUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateUserAnswer(rsp)
+}
+
+// DeactivateUserWithResponse Makes an active or locked user inactive: it stays, but cannot act
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+func (c *ClientWithResponses) DeactivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserAnswer, error) {
+	rsp, err := c.DeactivateUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateUserAnswer(rsp)
+}
+
+// LockUserWithResponse Locks an active user out, for example after an attack on it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+func (c *ClientWithResponses) LockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*LockUserAnswer, error) {
+	rsp, err := c.LockUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLockUserAnswer(rsp)
+}
+
+// UnlockUserWithResponse Makes a locked user active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+func (c *ClientWithResponses) UnlockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*UnlockUserAnswer, error) {
+	rsp, err := c.UnlockUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnlockUserAnswer(rsp)
+}
+
+// SetPasswordWithBodyWithResponse Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *ClientWithResponses) SetPasswordWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error) {
+	rsp, err := c.SetPasswordWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetPasswordAnswer(rsp)
+}
+
+// SetPasswordWithResponse Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *ClientWithResponses) SetPasswordWithResponse(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error) {
+	rsp, err := c.SetPassword(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetPasswordAnswer(rsp)
+}
+
+// DeleteClientSecretWithResponse Takes the client secrets from a service user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+func (c *ClientWithResponses) DeleteClientSecretWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteClientSecretAnswer, error) {
+	rsp, err := c.DeleteClientSecret(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteClientSecretAnswer(rsp)
+}
+
+// SetClientSecretWithBodyWithResponse Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *ClientWithResponses) SetClientSecretWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error) {
+	rsp, err := c.SetClientSecretWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetClientSecretAnswer(rsp)
+}
+
+// SetClientSecretWithResponse Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *ClientWithResponses) SetClientSecretWithResponse(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error) {
+	rsp, err := c.SetClientSecret(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetClientSecretAnswer(rsp)
+}
+
+// CreateMachineKeyWithBodyWithResponse Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *ClientWithResponses) CreateMachineKeyWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error) {
+	rsp, err := c.CreateMachineKeyWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMachineKeyAnswer(rsp)
+}
+
+// CreateMachineKeyWithResponse Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *ClientWithResponses) CreateMachineKeyWithResponse(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error) {
+	rsp, err := c.CreateMachineKey(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMachineKeyAnswer(rsp)
+}
+
+// SearchMachineKeysWithBodyWithResponse Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *ClientWithResponses) SearchMachineKeysWithBodyWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error) {
+	rsp, err := c.SearchMachineKeysWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMachineKeysAnswer(rsp)
+}
+
+// SearchMachineKeysWithResponse Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *ClientWithResponses) SearchMachineKeysWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error) {
+	rsp, err := c.SearchMachineKeys(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMachineKeysAnswer(rsp)
+}
+
+// DeleteMachineKeyWithResponse Deletes a key, which is not accepted any more
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+func (c *ClientWithResponses) DeleteMachineKeyWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeleteMachineKeyAnswer, error) {
+	rsp, err := c.DeleteMachineKey(ctx, userID, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMachineKeyAnswer(rsp)
+}
+
+// SearchUserMetadataWithBodyWithResponse Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *ClientWithResponses) SearchUserMetadataWithBodyWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error) {
+	rsp, err := c.SearchUserMetadataWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserMetadataAnswer(rsp)
+}
+
+// SearchUserMetadataWithResponse Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *ClientWithResponses) SearchUserMetadataWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error) {
+	rsp, err := c.SearchUserMetadata(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserMetadataAnswer(rsp)
+}
+
+// DeleteUserMetadataWithResponse Deletes a key of a user's metadata
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+func (c *ClientWithResponses) DeleteUserMetadataWithResponse(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*DeleteUserMetadataAnswer, error) {
+	rsp, err := c.DeleteUserMetadata(ctx, userID, key, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUserMetadataAnswer(rsp)
+}
+
+// SetUserMetadataWithBodyWithResponse Sets the value of a key of a user's metadata
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *ClientWithResponses) SetUserMetadataWithBodyWithResponse(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error) {
+	rsp, err := c.SetUserMetadataWithBody(ctx, userID, key, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetUserMetadataAnswer(rsp)
+}
+
+// SetUserMetadataWithResponse Sets the value of a key of a user's metadata
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *ClientWithResponses) SetUserMetadataWithResponse(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error) {
+	rsp, err := c.SetUserMetadata(ctx, userID, key, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetUserMetadataAnswer(rsp)
+}
+
+// CreatePersonalAccessTokenWithBodyWithResponse Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *ClientWithResponses) CreatePersonalAccessTokenWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error) {
+	rsp, err := c.CreatePersonalAccessTokenWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePersonalAccessTokenAnswer(rsp)
+}
+
+// CreatePersonalAccessTokenWithResponse Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *ClientWithResponses) CreatePersonalAccessTokenWithResponse(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error) {
+	rsp, err := c.CreatePersonalAccessToken(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePersonalAccessTokenAnswer(rsp)
+}
+
+// SearchPersonalAccessTokensWithBodyWithResponse Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *ClientWithResponses) SearchPersonalAccessTokensWithBodyWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error) {
+	rsp, err := c.SearchPersonalAccessTokensWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchPersonalAccessTokensAnswer(rsp)
+}
+
+// SearchPersonalAccessTokensWithResponse Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *ClientWithResponses) SearchPersonalAccessTokensWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error) {
+	rsp, err := c.SearchPersonalAccessTokens(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchPersonalAccessTokensAnswer(rsp)
+}
+
+// DeletePersonalAccessTokenWithResponse Deletes a personal access token, which is not accepted any more
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error) {
+	rsp, err := c.DeletePersonalAccessToken(ctx, userID, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeletePersonalAccessTokenAnswer(rsp)
 }
 
 // ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
@@ -20639,6 +26781,2239 @@ func ParseDeactivateUserSchemaAnswer(rsp *http.Response) (*DeactivateUserSchemaA
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeactivateUserSchemaAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateUserAnswer parses an HTTP response from a CreateUserWithResponse call
+func ParseCreateUserAnswer(rsp *http.Response) (*CreateUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchUsersAnswer parses an HTTP response from a SearchUsersWithResponse call
+func ParseSearchUsersAnswer(rsp *http.Response) (*SearchUsersAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchUsersAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchUsersReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchUsersAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchUsersAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUserAnswer parses an HTTP response from a DeleteUserWithResponse call
+func ParseDeleteUserAnswer(rsp *http.Response) (*DeleteUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetUserAnswer parses an HTTP response from a GetUserWithResponse call
+func ParseGetUserAnswer(rsp *http.Response) (*GetUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchUserAnswer parses an HTTP response from a PatchUserWithResponse call
+func ParsePatchUserAnswer(rsp *http.Response) (*PatchUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateUserAnswer parses an HTTP response from a ActivateUserWithResponse call
+func ParseActivateUserAnswer(rsp *http.Response) (*ActivateUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateUserAnswer parses an HTTP response from a DeactivateUserWithResponse call
+func ParseDeactivateUserAnswer(rsp *http.Response) (*DeactivateUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseLockUserAnswer parses an HTTP response from a LockUserWithResponse call
+func ParseLockUserAnswer(rsp *http.Response) (*LockUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LockUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LockUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers LockUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers LockUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnlockUserAnswer parses an HTTP response from a UnlockUserWithResponse call
+func ParseUnlockUserAnswer(rsp *http.Response) (*UnlockUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnlockUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UnlockUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers UnlockUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers UnlockUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetPasswordAnswer parses an HTTP response from a SetPasswordWithResponse call
+func ParseSetPasswordAnswer(rsp *http.Response) (*SetPasswordAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetPasswordAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetPasswordReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetPasswordAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetPasswordAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteClientSecretAnswer parses an HTTP response from a DeleteClientSecretWithResponse call
+func ParseDeleteClientSecretAnswer(rsp *http.Response) (*DeleteClientSecretAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteClientSecretAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteClientSecretReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteClientSecretAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteClientSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetClientSecretAnswer parses an HTTP response from a SetClientSecretWithResponse call
+func ParseSetClientSecretAnswer(rsp *http.Response) (*SetClientSecretAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetClientSecretAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetClientSecretReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetClientSecretAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetClientSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateMachineKeyAnswer parses an HTTP response from a CreateMachineKeyWithResponse call
+func ParseCreateMachineKeyAnswer(rsp *http.Response) (*CreateMachineKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMachineKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateMachineKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateMachineKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateMachineKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchMachineKeysAnswer parses an HTTP response from a SearchMachineKeysWithResponse call
+func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchMachineKeysAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchMachineKeysReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchMachineKeysAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchMachineKeysAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMachineKeyAnswer parses an HTTP response from a DeleteMachineKeyWithResponse call
+func ParseDeleteMachineKeyAnswer(rsp *http.Response) (*DeleteMachineKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMachineKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteMachineKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteMachineKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteMachineKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchUserMetadataAnswer parses an HTTP response from a SearchUserMetadataWithResponse call
+func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchUserMetadataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchUserMetadataReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchUserMetadataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchUserMetadataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUserMetadataAnswer parses an HTTP response from a DeleteUserMetadataWithResponse call
+func ParseDeleteUserMetadataAnswer(rsp *http.Response) (*DeleteUserMetadataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUserMetadataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteUserMetadataReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteUserMetadataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteUserMetadataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetUserMetadataAnswer parses an HTTP response from a SetUserMetadataWithResponse call
+func ParseSetUserMetadataAnswer(rsp *http.Response) (*SetUserMetadataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetUserMetadataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetUserMetadataReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetUserMetadataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetUserMetadataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreatePersonalAccessTokenAnswer parses an HTTP response from a CreatePersonalAccessTokenWithResponse call
+func ParseCreatePersonalAccessTokenAnswer(rsp *http.Response) (*CreatePersonalAccessTokenAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreatePersonalAccessTokenAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreatePersonalAccessTokenReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreatePersonalAccessTokenAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreatePersonalAccessTokenAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchPersonalAccessTokensAnswer parses an HTTP response from a SearchPersonalAccessTokensWithResponse call
+func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalAccessTokensAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchPersonalAccessTokensAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchPersonalAccessTokensReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchPersonalAccessTokensAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchPersonalAccessTokensAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeletePersonalAccessTokenAnswer parses an HTTP response from a DeletePersonalAccessTokenWithResponse call
+func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAccessTokenAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeletePersonalAccessTokenAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeletePersonalAccessTokenReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeletePersonalAccessTokenAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeletePersonalAccessTokenAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -18,6 +18,7 @@ import (
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/action"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
@@ -29,6 +30,7 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/schema"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // Services are the implementations of the services of the contract. A server
@@ -67,6 +69,7 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config) (*S
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, membership.New(env, roles)),
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
+		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, user.New(env)),
 	}}
 	names := make([]string, len(s.all))
 	for i, one := range s.all {
