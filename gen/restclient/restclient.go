@@ -90,21 +90,6 @@ func (e EffectiveState) Valid() bool {
 	}
 }
 
-// Defines values for EmailIsVerified.
-const (
-	EmailIsVerifiedTrue EmailIsVerified = true
-)
-
-// Valid indicates whether the value is a known member of the EmailIsVerified enum.
-func (e EmailIsVerified) Valid() bool {
-	switch e {
-	case EmailIsVerifiedTrue:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for EventExecutionAll.
 const (
 	EventExecutionAllTrue EventExecutionAll = true
@@ -159,6 +144,36 @@ func (e ExecutionTypeFilterType) Valid() bool {
 	}
 }
 
+// Defines values for OTPEmailIsVerified.
+const (
+	OTPEmailIsVerifiedTrue OTPEmailIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPEmailIsVerified enum.
+func (e OTPEmailIsVerified) Valid() bool {
+	switch e {
+	case OTPEmailIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OTPPhoneIsVerified.
+const (
+	OTPPhoneIsVerifiedTrue OTPPhoneIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPPhoneIsVerified enum.
+func (e OTPPhoneIsVerified) Valid() bool {
+	switch e {
+	case OTPPhoneIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OrganizationFieldName.
 const (
 	ORGANIZATIONFIELDNAMECHANGEDATE   OrganizationFieldName = "ORGANIZATION_FIELD_NAME_CHANGE_DATE"
@@ -207,21 +222,6 @@ func (e OwnerType) Valid() bool {
 	case OWNERTYPESYSTEM:
 		return true
 	case OWNERTYPEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PhoneIsVerified.
-const (
-	PhoneIsVerifiedTrue PhoneIsVerified = true
-)
-
-// Valid indicates whether the value is a known member of the PhoneIsVerified enum.
-func (e PhoneIsVerified) Valid() bool {
-	switch e {
-	case PhoneIsVerifiedTrue:
 		return true
 	default:
 		return false
@@ -771,24 +771,6 @@ type DomainSearchFilter struct {
 // EffectiveState EffectiveState is whether a resource takes part.
 type EffectiveState string
 
-// Email Email is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
-type Email struct {
-	// Address The address.
-	Address openapi_types.Email `json:"address"`
-
-	// IsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
-	IsVerified *EmailIsVerified `json:"isVerified,omitempty"`
-
-	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
-	ReturnCode *ReturnCode `json:"returnCode,omitempty"`
-
-	// SendCode A code is sent to the address.
-	SendCode *SendCode `json:"sendCode,omitempty"`
-}
-
-// EmailIsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
-type EmailIsVerified bool
-
 // EndSessionReply EndSessionResponse is the response of EndSession.
 type EndSessionReply struct {
 	// Details Sequence and date of the end.
@@ -1149,6 +1131,48 @@ type NameFilter struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
+type OTPEmail struct {
+	// Address The address.
+	Address openapi_types.Email `json:"address"`
+
+	// IsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPEmailIsVerified `json:"isVerified,omitempty"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the address.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPEmailIsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+type OTPEmailIsVerified bool
+
+// OTPPhone OTPPhone is a phone number with the way to prove that it is the user's. By default a code is sent to it.
+type OTPPhone struct {
+	// IsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPPhoneIsVerified `json:"isVerified,omitempty"`
+
+	// Number The number in international form (E.164), for example +41791234567.
+	Number string `json:"number"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the number.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPPhoneIsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+type OTPPhoneIsVerified bool
+
+// OTPReturnCode OTPReturnCode returns a code to the caller.
+type OTPReturnCode = map[string]interface{}
+
+// OTPSendCode OTPSendCode sends a code in the language of the user.
+type OTPSendCode = map[string]interface{}
+
 // Organization Organization owns users, projects and domains.
 type Organization struct {
 	// ID The ID to give it; one is made when it is left out. IDs are never used again.
@@ -1272,24 +1296,6 @@ type PatchTargetReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
 }
-
-// Phone Phone is a phone number with the way to prove that it is the user's. By default a code is sent to it.
-type Phone struct {
-	// IsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
-	IsVerified *PhoneIsVerified `json:"isVerified,omitempty"`
-
-	// Number The number in international form (E.164), for example +41791234567.
-	Number string `json:"number"`
-
-	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
-	ReturnCode *ReturnCode `json:"returnCode,omitempty"`
-
-	// SendCode A code is sent to the number.
-	SendCode *SendCode `json:"sendCode,omitempty"`
-}
-
-// PhoneIsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
-type PhoneIsVerified bool
 
 // ProveSessionReply ProveSessionResponse is the response of ProveSession.
 type ProveSessionReply struct {
@@ -1423,9 +1429,6 @@ type RestWebhookInput struct {
 	URL string `json:"url"`
 }
 
-// ReturnCode ReturnCode returns a code to the caller.
-type ReturnCode = map[string]interface{}
-
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsReply struct {
 	// Details What part of the matches this is.
@@ -1482,9 +1485,6 @@ type SearchTargetsReply struct {
 	// SortingColumn The column the result is sorted by.
 	SortingColumn TargetFieldName `json:"sortingColumn"`
 }
-
-// SendCode SendCode sends a code in the language of the user.
-type SendCode = map[string]interface{}
 
 // Session Session is a session to be made.
 type Session struct {
@@ -2052,13 +2052,13 @@ type SetInstanceFeaturesJSONRequestBody = SetFeatures
 type SetSystemFeaturesJSONRequestBody = SetFeatures
 
 // AddOTPEmailJSONRequestBody defines body for AddOTPEmail for application/json ContentType.
-type AddOTPEmailJSONRequestBody = Email
+type AddOTPEmailJSONRequestBody = OTPEmail
 
 // VerifyOTPEmailJSONRequestBody defines body for VerifyOTPEmail for application/json ContentType.
 type VerifyOTPEmailJSONRequestBody = VerifyOTPEmailRequest
 
 // AddOTPSMSJSONRequestBody defines body for AddOTPSMS for application/json ContentType.
-type AddOTPSMSJSONRequestBody = Phone
+type AddOTPSMSJSONRequestBody = OTPPhone
 
 // VerifyOTPSMSJSONRequestBody defines body for VerifyOTPSMS for application/json ContentType.
 type VerifyOTPSMSJSONRequestBody = VerifyOTPSMSRequest

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,9 @@ type Spec struct {
 	// Columns that say where a row is, when they are not called org_id,
 	// project_id, project_grant_id and user_id.
 	Org, Project, User string
+	// Subject is the column with the ID of the object that events of a row belong
+	// to, when that is not the row itself: user_id for parts of a user.
+	Subject string
 	// System is set for a table of the system, which has no instance_id.
 	System bool
 
@@ -71,6 +75,7 @@ type Table[R any] struct {
 	stored  int
 	byName  map[string]*column
 	place   [4]*column // organization, project, grant of a project, user
+	subject *column
 	twins   []twin
 	plans   plans
 
@@ -108,6 +113,7 @@ func NewTable[R any](env Env, spec Spec) *Table[R] {
 			t.place[i] = t.byName[names[1]]
 		}
 	}
+	t.subject = t.column(cmp.Or(spec.Subject, "id"))
 	for name, folded := range t.byName {
 		if text, ok := strings.CutSuffix(name, "_folded"); ok {
 			t.twins = append(t.twins, twin{t.column(text), folded})
@@ -305,7 +311,7 @@ func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now 
 		args[i] = t.columns[i].value(v).Interface()
 	}
 	return append(args, event.Columns(event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload,
+		InstanceID: t.instanceOf(v), ObjectID: t.subject.text(v), Payload: payload,
 		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: t.ownerOf(v), At: now,
 	})...)
 }
@@ -434,7 +440,7 @@ func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload eve
 	v, now, actor := reflect.ValueOf(row), t.Now(), policy.CallFrom(ctx).Caller.UserID
 	t.record(payload, nil, row)
 	sequence, err := event.Append(ctx, tx, event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
+		InstanceID: t.instanceOf(v), ObjectID: t.subject.text(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
 	})
 	if err != nil {
 		return nil, err

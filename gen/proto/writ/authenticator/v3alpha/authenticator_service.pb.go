@@ -85,9 +85,9 @@ func (AuthenticatorType) EnumDescriptor() ([]byte, []int) {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP(), []int{0}
 }
 
-// Phone is a phone number with the way to prove that it is the user's. By default
+// OTPPhone is a phone number with the way to prove that it is the user's. By default
 // a code is sent to it.
-type Phone struct {
+type OTPPhone struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number in international form (E.164), for example +41791234567.
 	Number string `protobuf:"bytes,1,opt,name=number,proto3" json:"number,omitempty"`
@@ -95,28 +95,28 @@ type Phone struct {
 	//
 	// Types that are valid to be assigned to Verification:
 	//
-	//	*Phone_SendCode
-	//	*Phone_ReturnCode
-	//	*Phone_IsVerified
-	Verification  isPhone_Verification `protobuf_oneof:"verification"`
+	//	*OTPPhone_SendCode
+	//	*OTPPhone_ReturnCode
+	//	*OTPPhone_IsVerified
+	Verification  isOTPPhone_Verification `protobuf_oneof:"verification"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Phone) Reset() {
-	*x = Phone{}
+func (x *OTPPhone) Reset() {
+	*x = OTPPhone{}
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Phone) String() string {
+func (x *OTPPhone) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Phone) ProtoMessage() {}
+func (*OTPPhone) ProtoMessage() {}
 
-func (x *Phone) ProtoReflect() protoreflect.Message {
+func (x *OTPPhone) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -128,82 +128,82 @@ func (x *Phone) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Phone.ProtoReflect.Descriptor instead.
-func (*Phone) Descriptor() ([]byte, []int) {
+// Deprecated: Use OTPPhone.ProtoReflect.Descriptor instead.
+func (*OTPPhone) Descriptor() ([]byte, []int) {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP(), []int{0}
 }
 
-func (x *Phone) GetNumber() string {
+func (x *OTPPhone) GetNumber() string {
 	if x != nil {
 		return x.Number
 	}
 	return ""
 }
 
-func (x *Phone) GetVerification() isPhone_Verification {
+func (x *OTPPhone) GetVerification() isOTPPhone_Verification {
 	if x != nil {
 		return x.Verification
 	}
 	return nil
 }
 
-func (x *Phone) GetSendCode() *SendCode {
+func (x *OTPPhone) GetSendCode() *OTPSendCode {
 	if x != nil {
-		if x, ok := x.Verification.(*Phone_SendCode); ok {
+		if x, ok := x.Verification.(*OTPPhone_SendCode); ok {
 			return x.SendCode
 		}
 	}
 	return nil
 }
 
-func (x *Phone) GetReturnCode() *ReturnCode {
+func (x *OTPPhone) GetReturnCode() *OTPReturnCode {
 	if x != nil {
-		if x, ok := x.Verification.(*Phone_ReturnCode); ok {
+		if x, ok := x.Verification.(*OTPPhone_ReturnCode); ok {
 			return x.ReturnCode
 		}
 	}
 	return nil
 }
 
-func (x *Phone) GetIsVerified() bool {
+func (x *OTPPhone) GetIsVerified() bool {
 	if x != nil {
-		if x, ok := x.Verification.(*Phone_IsVerified); ok {
+		if x, ok := x.Verification.(*OTPPhone_IsVerified); ok {
 			return x.IsVerified
 		}
 	}
 	return false
 }
 
-type isPhone_Verification interface {
-	isPhone_Verification()
+type isOTPPhone_Verification interface {
+	isOTPPhone_Verification()
 }
 
-type Phone_SendCode struct {
+type OTPPhone_SendCode struct {
 	// A code is sent to the number.
-	SendCode *SendCode `protobuf:"bytes,2,opt,name=send_code,json=sendCode,proto3,oneof"`
+	SendCode *OTPSendCode `protobuf:"bytes,2,opt,name=send_code,json=sendCode,proto3,oneof"`
 }
 
-type Phone_ReturnCode struct {
+type OTPPhone_ReturnCode struct {
 	// The code is returned, for the caller to send it. Not for users themselves:
 	// that would prove nothing.
-	ReturnCode *ReturnCode `protobuf:"bytes,3,opt,name=return_code,json=returnCode,proto3,oneof"`
+	ReturnCode *OTPReturnCode `protobuf:"bytes,3,opt,name=return_code,json=returnCode,proto3,oneof"`
 }
 
-type Phone_IsVerified struct {
+type OTPPhone_IsVerified struct {
 	// The caller vouches for the number. Only the value true is valid, and not for
 	// users themselves.
 	IsVerified bool `protobuf:"varint,4,opt,name=is_verified,json=isVerified,proto3,oneof"`
 }
 
-func (*Phone_SendCode) isPhone_Verification() {}
+func (*OTPPhone_SendCode) isOTPPhone_Verification() {}
 
-func (*Phone_ReturnCode) isPhone_Verification() {}
+func (*OTPPhone_ReturnCode) isOTPPhone_Verification() {}
 
-func (*Phone_IsVerified) isPhone_Verification() {}
+func (*OTPPhone_IsVerified) isOTPPhone_Verification() {}
 
-// Email is an e-mail address with the way to prove that it is the user's. By
+// OTPEmail is an e-mail address with the way to prove that it is the user's. By
 // default a code is sent to it.
-type Email struct {
+type OTPEmail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The address.
 	Address string `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`
@@ -211,28 +211,28 @@ type Email struct {
 	//
 	// Types that are valid to be assigned to Verification:
 	//
-	//	*Email_SendCode
-	//	*Email_ReturnCode
-	//	*Email_IsVerified
-	Verification  isEmail_Verification `protobuf_oneof:"verification"`
+	//	*OTPEmail_SendCode
+	//	*OTPEmail_ReturnCode
+	//	*OTPEmail_IsVerified
+	Verification  isOTPEmail_Verification `protobuf_oneof:"verification"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *Email) Reset() {
-	*x = Email{}
+func (x *OTPEmail) Reset() {
+	*x = OTPEmail{}
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *Email) String() string {
+func (x *OTPEmail) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*Email) ProtoMessage() {}
+func (*OTPEmail) ProtoMessage() {}
 
-func (x *Email) ProtoReflect() protoreflect.Message {
+func (x *OTPEmail) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -244,100 +244,100 @@ func (x *Email) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use Email.ProtoReflect.Descriptor instead.
-func (*Email) Descriptor() ([]byte, []int) {
+// Deprecated: Use OTPEmail.ProtoReflect.Descriptor instead.
+func (*OTPEmail) Descriptor() ([]byte, []int) {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *Email) GetAddress() string {
+func (x *OTPEmail) GetAddress() string {
 	if x != nil {
 		return x.Address
 	}
 	return ""
 }
 
-func (x *Email) GetVerification() isEmail_Verification {
+func (x *OTPEmail) GetVerification() isOTPEmail_Verification {
 	if x != nil {
 		return x.Verification
 	}
 	return nil
 }
 
-func (x *Email) GetSendCode() *SendCode {
+func (x *OTPEmail) GetSendCode() *OTPSendCode {
 	if x != nil {
-		if x, ok := x.Verification.(*Email_SendCode); ok {
+		if x, ok := x.Verification.(*OTPEmail_SendCode); ok {
 			return x.SendCode
 		}
 	}
 	return nil
 }
 
-func (x *Email) GetReturnCode() *ReturnCode {
+func (x *OTPEmail) GetReturnCode() *OTPReturnCode {
 	if x != nil {
-		if x, ok := x.Verification.(*Email_ReturnCode); ok {
+		if x, ok := x.Verification.(*OTPEmail_ReturnCode); ok {
 			return x.ReturnCode
 		}
 	}
 	return nil
 }
 
-func (x *Email) GetIsVerified() bool {
+func (x *OTPEmail) GetIsVerified() bool {
 	if x != nil {
-		if x, ok := x.Verification.(*Email_IsVerified); ok {
+		if x, ok := x.Verification.(*OTPEmail_IsVerified); ok {
 			return x.IsVerified
 		}
 	}
 	return false
 }
 
-type isEmail_Verification interface {
-	isEmail_Verification()
+type isOTPEmail_Verification interface {
+	isOTPEmail_Verification()
 }
 
-type Email_SendCode struct {
+type OTPEmail_SendCode struct {
 	// A code is sent to the address.
-	SendCode *SendCode `protobuf:"bytes,2,opt,name=send_code,json=sendCode,proto3,oneof"`
+	SendCode *OTPSendCode `protobuf:"bytes,2,opt,name=send_code,json=sendCode,proto3,oneof"`
 }
 
-type Email_ReturnCode struct {
+type OTPEmail_ReturnCode struct {
 	// The code is returned, for the caller to send it. Not for users themselves:
 	// that would prove nothing.
-	ReturnCode *ReturnCode `protobuf:"bytes,3,opt,name=return_code,json=returnCode,proto3,oneof"`
+	ReturnCode *OTPReturnCode `protobuf:"bytes,3,opt,name=return_code,json=returnCode,proto3,oneof"`
 }
 
-type Email_IsVerified struct {
+type OTPEmail_IsVerified struct {
 	// The caller vouches for the address. Only the value true is valid, and not for
 	// users themselves.
 	IsVerified bool `protobuf:"varint,4,opt,name=is_verified,json=isVerified,proto3,oneof"`
 }
 
-func (*Email_SendCode) isEmail_Verification() {}
+func (*OTPEmail_SendCode) isOTPEmail_Verification() {}
 
-func (*Email_ReturnCode) isEmail_Verification() {}
+func (*OTPEmail_ReturnCode) isOTPEmail_Verification() {}
 
-func (*Email_IsVerified) isEmail_Verification() {}
+func (*OTPEmail_IsVerified) isOTPEmail_Verification() {}
 
-// SendCode sends a code in the language of the user.
-type SendCode struct {
+// OTPSendCode sends a code in the language of the user.
+type OTPSendCode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *SendCode) Reset() {
-	*x = SendCode{}
+func (x *OTPSendCode) Reset() {
+	*x = OTPSendCode{}
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *SendCode) String() string {
+func (x *OTPSendCode) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*SendCode) ProtoMessage() {}
+func (*OTPSendCode) ProtoMessage() {}
 
-func (x *SendCode) ProtoReflect() protoreflect.Message {
+func (x *OTPSendCode) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -349,32 +349,32 @@ func (x *SendCode) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use SendCode.ProtoReflect.Descriptor instead.
-func (*SendCode) Descriptor() ([]byte, []int) {
+// Deprecated: Use OTPSendCode.ProtoReflect.Descriptor instead.
+func (*OTPSendCode) Descriptor() ([]byte, []int) {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP(), []int{2}
 }
 
-// ReturnCode returns a code to the caller.
-type ReturnCode struct {
+// OTPReturnCode returns a code to the caller.
+type OTPReturnCode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ReturnCode) Reset() {
-	*x = ReturnCode{}
+func (x *OTPReturnCode) Reset() {
+	*x = OTPReturnCode{}
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ReturnCode) String() string {
+func (x *OTPReturnCode) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ReturnCode) ProtoMessage() {}
+func (*OTPReturnCode) ProtoMessage() {}
 
-func (x *ReturnCode) ProtoReflect() protoreflect.Message {
+func (x *OTPReturnCode) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -386,8 +386,8 @@ func (x *ReturnCode) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ReturnCode.ProtoReflect.Descriptor instead.
-func (*ReturnCode) Descriptor() ([]byte, []int) {
+// Deprecated: Use OTPReturnCode.ProtoReflect.Descriptor instead.
+func (*OTPReturnCode) Descriptor() ([]byte, []int) {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP(), []int{3}
 }
 
@@ -801,7 +801,7 @@ type AddOTPSMSRequest struct {
 	// The ID of the user.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The phone number.
-	Phone         *Phone `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
+	Phone         *OTPPhone `protobuf:"bytes,2,opt,name=phone,proto3" json:"phone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -843,7 +843,7 @@ func (x *AddOTPSMSRequest) GetUserId() string {
 	return ""
 }
 
-func (x *AddOTPSMSRequest) GetPhone() *Phone {
+func (x *AddOTPSMSRequest) GetPhone() *OTPPhone {
 	if x != nil {
 		return x.Phone
 	}
@@ -1131,7 +1131,7 @@ type AddOTPEmailRequest struct {
 	// The ID of the user.
 	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	// The e-mail address.
-	Email         *Email `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	Email         *OTPEmail `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1173,7 +1173,7 @@ func (x *AddOTPEmailRequest) GetUserId() string {
 	return ""
 }
 
-func (x *AddOTPEmailRequest) GetEmail() *Email {
+func (x *AddOTPEmailRequest) GetEmail() *OTPEmail {
 	if x != nil {
 		return x.Email
 	}
@@ -1569,27 +1569,25 @@ var File_writ_authenticator_v3alpha_authenticator_service_proto protoreflect.Fil
 
 const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"\n" +
-	"6writ/authenticator/v3alpha/authenticator_service.proto\x12\x1awrit.authenticator.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x9a\x02\n" +
-	"\x05Phone\x12E\n" +
-	"\x06number\x18\x01 \x01(\tB-\xbaH*r(\x18\x142\x15^[+][1-9][0-9]{5,14}$\x92\x02\f+41791234567R\x06number\x12C\n" +
-	"\tsend_code\x18\x02 \x01(\v2$.writ.authenticator.v3alpha.SendCodeH\x00R\bsendCode\x12I\n" +
-	"\vreturn_code\x18\x03 \x01(\v2&.writ.authenticator.v3alpha.ReturnCodeH\x00R\n" +
+	"6writ/authenticator/v3alpha/authenticator_service.proto\x12\x1awrit.authenticator.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xa3\x02\n" +
+	"\bOTPPhone\x12E\n" +
+	"\x06number\x18\x01 \x01(\tB-\xbaH*r(\x18\x142\x15^[+][1-9][0-9]{5,14}$\x92\x02\f+41791234567R\x06number\x12F\n" +
+	"\tsend_code\x18\x02 \x01(\v2'.writ.authenticator.v3alpha.OTPSendCodeH\x00R\bsendCode\x12L\n" +
+	"\vreturn_code\x18\x03 \x01(\v2).writ.authenticator.v3alpha.OTPReturnCodeH\x00R\n" +
 	"returnCode\x12*\n" +
 	"\vis_verified\x18\x04 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\n" +
 	"isVerifiedB\x0e\n" +
-	"\fverification\"\xfb\x01\n" +
-	"\x05Email\x12&\n" +
-	"\aaddress\x18\x01 \x01(\tB\f\xbaH\tr\a\x10\x01\x18\xc8\x01`\x01R\aaddress\x12C\n" +
-	"\tsend_code\x18\x02 \x01(\v2$.writ.authenticator.v3alpha.SendCodeH\x00R\bsendCode\x12I\n" +
-	"\vreturn_code\x18\x03 \x01(\v2&.writ.authenticator.v3alpha.ReturnCodeH\x00R\n" +
+	"\fverification\"\x84\x02\n" +
+	"\bOTPEmail\x12&\n" +
+	"\aaddress\x18\x01 \x01(\tB\f\xbaH\tr\a\x10\x01\x18\xc8\x01`\x01R\aaddress\x12F\n" +
+	"\tsend_code\x18\x02 \x01(\v2'.writ.authenticator.v3alpha.OTPSendCodeH\x00R\bsendCode\x12L\n" +
+	"\vreturn_code\x18\x03 \x01(\v2).writ.authenticator.v3alpha.OTPReturnCodeH\x00R\n" +
 	"returnCode\x12*\n" +
 	"\vis_verified\x18\x04 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\n" +
 	"isVerifiedB\x0e\n" +
-	"\fverification\"\n" +
-	"\n" +
-	"\bSendCode\"\f\n" +
-	"\n" +
-	"ReturnCode\"\xcd\x01\n" +
+	"\fverification\"\r\n" +
+	"\vOTPSendCode\"\x0f\n" +
+	"\rOTPReturnCode\"\xcd\x01\n" +
 	"\rAuthenticator\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12A\n" +
 	"\x04type\x18\x02 \x01(\x0e2-.writ.authenticator.v3alpha.AuthenticatorTypeR\x04type\x12\x18\n" +
@@ -1618,11 +1616,11 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"\atotp_id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06totpId\"T\n" +
 	"\x12RemoveTOTPResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"x\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"{\n" +
 	"\x10AddOTPSMSRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12?\n" +
-	"\x05phone\x18\x02 \x01(\v2!.writ.authenticator.v3alpha.PhoneB\x06\xbaH\x03\xc8\x01\x01R\x05phone\"\xb9\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12B\n" +
+	"\x05phone\x18\x02 \x01(\v2$.writ.authenticator.v3alpha.OTPPhoneB\x06\xbaH\x03\xc8\x01\x01R\x05phone\"\xb9\x01\n" +
 	"\x11AddOTPSMSResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1c\n" +
 	"\n" +
@@ -1646,11 +1644,11 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"otp_sms_id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\botpSmsId\"V\n" +
 	"\x14RemoveOTPSMSResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"z\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"}\n" +
 	"\x12AddOTPEmailRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12?\n" +
-	"\x05email\x18\x02 \x01(\v2!.writ.authenticator.v3alpha.EmailB\x06\xbaH\x03\xc8\x01\x01R\x05email\"\xbf\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12B\n" +
+	"\x05email\x18\x02 \x01(\v2$.writ.authenticator.v3alpha.OTPEmailB\x06\xbaH\x03\xc8\x01\x01R\x05email\"\xbf\x01\n" +
 	"\x13AddOTPEmailResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12 \n" +
 	"\fotp_email_id\x18\x02 \x01(\tR\n" +
@@ -1729,10 +1727,10 @@ var file_writ_authenticator_v3alpha_authenticator_service_proto_enumTypes = make
 var file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_writ_authenticator_v3alpha_authenticator_service_proto_goTypes = []any{
 	(AuthenticatorType)(0),             // 0: writ.authenticator.v3alpha.AuthenticatorType
-	(*Phone)(nil),                      // 1: writ.authenticator.v3alpha.Phone
-	(*Email)(nil),                      // 2: writ.authenticator.v3alpha.Email
-	(*SendCode)(nil),                   // 3: writ.authenticator.v3alpha.SendCode
-	(*ReturnCode)(nil),                 // 4: writ.authenticator.v3alpha.ReturnCode
+	(*OTPPhone)(nil),                   // 1: writ.authenticator.v3alpha.OTPPhone
+	(*OTPEmail)(nil),                   // 2: writ.authenticator.v3alpha.OTPEmail
+	(*OTPSendCode)(nil),                // 3: writ.authenticator.v3alpha.OTPSendCode
+	(*OTPReturnCode)(nil),              // 4: writ.authenticator.v3alpha.OTPReturnCode
 	(*Authenticator)(nil),              // 5: writ.authenticator.v3alpha.Authenticator
 	(*AddTOTPRequest)(nil),             // 6: writ.authenticator.v3alpha.AddTOTPRequest
 	(*AddTOTPResponse)(nil),            // 7: writ.authenticator.v3alpha.AddTOTPResponse
@@ -1759,20 +1757,20 @@ var file_writ_authenticator_v3alpha_authenticator_service_proto_goTypes = []any{
 	(*v3alpha.ListDetails)(nil),        // 28: writ.object.v3alpha.ListDetails
 }
 var file_writ_authenticator_v3alpha_authenticator_service_proto_depIdxs = []int32{
-	3,  // 0: writ.authenticator.v3alpha.Phone.send_code:type_name -> writ.authenticator.v3alpha.SendCode
-	4,  // 1: writ.authenticator.v3alpha.Phone.return_code:type_name -> writ.authenticator.v3alpha.ReturnCode
-	3,  // 2: writ.authenticator.v3alpha.Email.send_code:type_name -> writ.authenticator.v3alpha.SendCode
-	4,  // 3: writ.authenticator.v3alpha.Email.return_code:type_name -> writ.authenticator.v3alpha.ReturnCode
+	3,  // 0: writ.authenticator.v3alpha.OTPPhone.send_code:type_name -> writ.authenticator.v3alpha.OTPSendCode
+	4,  // 1: writ.authenticator.v3alpha.OTPPhone.return_code:type_name -> writ.authenticator.v3alpha.OTPReturnCode
+	3,  // 2: writ.authenticator.v3alpha.OTPEmail.send_code:type_name -> writ.authenticator.v3alpha.OTPSendCode
+	4,  // 3: writ.authenticator.v3alpha.OTPEmail.return_code:type_name -> writ.authenticator.v3alpha.OTPReturnCode
 	26, // 4: writ.authenticator.v3alpha.Authenticator.details:type_name -> writ.object.v3alpha.Details
 	0,  // 5: writ.authenticator.v3alpha.Authenticator.type:type_name -> writ.authenticator.v3alpha.AuthenticatorType
 	26, // 6: writ.authenticator.v3alpha.AddTOTPResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 7: writ.authenticator.v3alpha.VerifyTOTPResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 8: writ.authenticator.v3alpha.RemoveTOTPResponse.details:type_name -> writ.object.v3alpha.Details
-	1,  // 9: writ.authenticator.v3alpha.AddOTPSMSRequest.phone:type_name -> writ.authenticator.v3alpha.Phone
+	1,  // 9: writ.authenticator.v3alpha.AddOTPSMSRequest.phone:type_name -> writ.authenticator.v3alpha.OTPPhone
 	26, // 10: writ.authenticator.v3alpha.AddOTPSMSResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 11: writ.authenticator.v3alpha.VerifyOTPSMSResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 12: writ.authenticator.v3alpha.RemoveOTPSMSResponse.details:type_name -> writ.object.v3alpha.Details
-	2,  // 13: writ.authenticator.v3alpha.AddOTPEmailRequest.email:type_name -> writ.authenticator.v3alpha.Email
+	2,  // 13: writ.authenticator.v3alpha.AddOTPEmailRequest.email:type_name -> writ.authenticator.v3alpha.OTPEmail
 	26, // 14: writ.authenticator.v3alpha.AddOTPEmailResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 15: writ.authenticator.v3alpha.VerifyOTPEmailResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 16: writ.authenticator.v3alpha.RemoveOTPEmailResponse.details:type_name -> writ.object.v3alpha.Details
@@ -1812,14 +1810,14 @@ func file_writ_authenticator_v3alpha_authenticator_service_proto_init() {
 		return
 	}
 	file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[0].OneofWrappers = []any{
-		(*Phone_SendCode)(nil),
-		(*Phone_ReturnCode)(nil),
-		(*Phone_IsVerified)(nil),
+		(*OTPPhone_SendCode)(nil),
+		(*OTPPhone_ReturnCode)(nil),
+		(*OTPPhone_IsVerified)(nil),
 	}
 	file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[1].OneofWrappers = []any{
-		(*Email_SendCode)(nil),
-		(*Email_ReturnCode)(nil),
-		(*Email_IsVerified)(nil),
+		(*OTPEmail_SendCode)(nil),
+		(*OTPEmail_ReturnCode)(nil),
+		(*OTPEmail_IsVerified)(nil),
 	}
 	file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[12].OneofWrappers = []any{}
 	file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes[18].OneofWrappers = []any{}

@@ -97,23 +97,23 @@ func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthen
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Phone) AppendJSON(b []byte) []byte {
+func (m *OTPPhone) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"number\":"...)
 	b = wire.AppendString(b, m.GetNumber())
 	b = append(b, ',')
-	if o, ok := m.GetVerification().(*Phone_SendCode); ok {
+	if o, ok := m.GetVerification().(*OTPPhone_SendCode); ok {
 		b = append(b, "\"sendCode\":"...)
 		b = o.SendCode.AppendJSON(b)
 		b = append(b, ',')
 	}
-	if o, ok := m.GetVerification().(*Phone_ReturnCode); ok {
+	if o, ok := m.GetVerification().(*OTPPhone_ReturnCode); ok {
 		b = append(b, "\"returnCode\":"...)
 		b = o.ReturnCode.AppendJSON(b)
 		b = append(b, ',')
 	}
-	if o, ok := m.GetVerification().(*Phone_IsVerified); ok {
+	if o, ok := m.GetVerification().(*OTPPhone_IsVerified); ok {
 		b = append(b, "\"isVerified\":"...)
 		b = strconv.AppendBool(b, o.IsVerified)
 		b = append(b, ',')
@@ -126,23 +126,23 @@ func (m *Phone) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *Email) AppendJSON(b []byte) []byte {
+func (m *OTPEmail) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"address\":"...)
 	b = wire.AppendString(b, m.GetAddress())
 	b = append(b, ',')
-	if o, ok := m.GetVerification().(*Email_SendCode); ok {
+	if o, ok := m.GetVerification().(*OTPEmail_SendCode); ok {
 		b = append(b, "\"sendCode\":"...)
 		b = o.SendCode.AppendJSON(b)
 		b = append(b, ',')
 	}
-	if o, ok := m.GetVerification().(*Email_ReturnCode); ok {
+	if o, ok := m.GetVerification().(*OTPEmail_ReturnCode); ok {
 		b = append(b, "\"returnCode\":"...)
 		b = o.ReturnCode.AppendJSON(b)
 		b = append(b, ',')
 	}
-	if o, ok := m.GetVerification().(*Email_IsVerified); ok {
+	if o, ok := m.GetVerification().(*OTPEmail_IsVerified); ok {
 		b = append(b, "\"isVerified\":"...)
 		b = strconv.AppendBool(b, o.IsVerified)
 		b = append(b, ',')
@@ -155,14 +155,14 @@ func (m *Email) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *SendCode) AppendJSON(b []byte) []byte {
+func (m *OTPSendCode) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *ReturnCode) AppendJSON(b []byte) []byte {
+func (m *OTPReturnCode) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
 }
