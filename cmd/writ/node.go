@@ -99,12 +99,11 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// serve runs a node on db until ctx ends.
-func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger, listener net.Listener, ready func() error) error {
+// serve runs a node until ctx ends: c with what the flags say of it.
+func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
-	node, err := server.New(server.Config{
-		DB: db, Now: now, NewID: newID, Logger: logger, SharedHTTP2: f.sharedHTTP2, DrainDelay: f.drainDelay,
-	})
+	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	node, err := server.New(c)
 	if err != nil {
 		return err
 	}

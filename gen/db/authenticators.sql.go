@@ -10,6 +10,20 @@ import (
 	"time"
 )
 
+const dropAuthenticator = `-- name: DropAuthenticator :exec
+DELETE FROM authenticators WHERE instance_id = $1 AND id = $2
+`
+
+type DropAuthenticatorParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+func (q *Queries) DropAuthenticator(ctx context.Context, db DBTX, arg DropAuthenticatorParams) error {
+	_, err := db.Exec(ctx, dropAuthenticator, arg.InstanceID, arg.ID)
+	return err
+}
+
 const forgiveSecondFactor = `-- name: ForgiveSecondFactor :exec
 UPDATE users SET failed_otp_attempts = 0 WHERE instance_id = $1 AND id = $2
 `
@@ -40,6 +54,27 @@ func (q *Queries) LoginNameOfUser(ctx context.Context, db DBTX, arg LoginNameOfU
 	var column_1 string
 	err := row.Scan(&column_1)
 	return column_1, err
+}
+
+const messageUser = `-- name: MessageUser :one
+SELECT preferred_language, display_name FROM users WHERE instance_id = $1 AND id = $2
+`
+
+type MessageUserParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+type MessageUserRow struct {
+	PreferredLanguage string `db:"preferred_language"`
+	DisplayName       string `db:"display_name"`
+}
+
+func (q *Queries) MessageUser(ctx context.Context, db DBTX, arg MessageUserParams) (MessageUserRow, error) {
+	row := db.QueryRow(ctx, messageUser, arg.InstanceID, arg.ID)
+	var i MessageUserRow
+	err := row.Scan(&i.PreferredLanguage, &i.DisplayName)
+	return i, err
 }
 
 const putCode = `-- name: PutCode :exec
@@ -73,6 +108,47 @@ func (q *Queries) PutCode(ctx context.Context, db DBTX, arg PutCodeParams) error
 		arg.ExpirationDate,
 	)
 	return err
+}
+
+const sameAuthenticator = `-- name: SameAuthenticator :many
+SELECT id, is_verified FROM authenticators WHERE instance_id = $1 AND user_id = $2 AND type = $3 AND address = $4
+`
+
+type SameAuthenticatorParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+	Type       int16  `db:"type"`
+	Address    string `db:"address"`
+}
+
+type SameAuthenticatorRow struct {
+	ID         string `db:"id"`
+	IsVerified bool   `db:"is_verified"`
+}
+
+func (q *Queries) SameAuthenticator(ctx context.Context, db DBTX, arg SameAuthenticatorParams) ([]SameAuthenticatorRow, error) {
+	rows, err := db.Query(ctx, sameAuthenticator,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Type,
+		arg.Address,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SameAuthenticatorRow{}
+	for rows.Next() {
+		var i SameAuthenticatorRow
+		if err := rows.Scan(&i.ID, &i.IsVerified); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const tryCode = `-- name: TryCode :one

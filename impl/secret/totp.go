@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func TOTPURI(secret []byte, issuer, login string) string {
 		"secret": {TOTPText(secret)}, "issuer": {issuer}, "algorithm": {"SHA1"},
 		"digits": {fmt.Sprint(totpDigits)}, "period": {fmt.Sprint(int(totpPeriod.Seconds()))},
 	}
-	uri := url.URL{Scheme: "otpauth", Host: "totp", Path: "/" + issuer + ":" + login, RawQuery: values.Encode()}
+	uri := url.URL{Scheme: "otpauth", Host: "totp", Path: "/" + issuer + ":" + login, RawQuery: strings.ReplaceAll(values.Encode(), "+", "%20")} // apps read + as it is
 	return uri.String()
 }
 

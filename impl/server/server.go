@@ -22,17 +22,23 @@ import (
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	"github.com/writ-id/writ/impl/action"
+	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
+	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/org"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/session"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -43,6 +49,14 @@ type Config struct {
 	NewID  func() string
 	Logger *slog.Logger
 
+	// Sealer keeps secrets that have to be readable again; without one, what needs
+	// it is refused.
+	Sealer secret.Sealer
+	// Sender delivers messages; without one it is only logged that there are some.
+	Sender message.Sender
+	// Dev keeps messages with their codes and shows them to anybody, at
+	// /_dev/messages. Never set it where anybody but a developer is.
+	Dev bool
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
@@ -60,6 +74,7 @@ type Server struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	services []string
+	messages *message.Worker
 	http     *http.Server
 	draining atomic.Bool
 }
@@ -69,14 +84,23 @@ const drainLimit = 30 * time.Second
 
 // New composes a server over c.
 func New(c Config) (*Server, error) {
+	if c.Sealer == nil {
+		c.Sealer = secret.NoKey{}
+	}
+	if c.Sender == nil {
+		c.Sender = message.LogSender{Logger: c.Logger}
+	}
 	s := &Server{Config: c, health: health.NewServer()}
+	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev}
 	// What is served here is what conditions can name, what the reference page
 	// lists and what reflection shows.
 	s.services = []string{
 		actionv3.ServiceActions_ServiceDesc.ServiceName,
+		authenticatorv3.ServiceUserAuthenticators_ServiceDesc.ServiceName,
 		domainv3.ServiceDomains_ServiceDesc.ServiceName,
 		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
 		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
+		sessionv3.ServiceSessions_ServiceDesc.ServiceName,
 	}
 	operations, err := policy.NewOperations(s.services...)
 	if err != nil {
@@ -101,11 +125,14 @@ func New(c Config) (*Server, error) {
 		WebOptions: webOptions(),
 	}
 	env := resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.chain.Invalidate}
+	factors := authenticator.NewFactors(env, c.Sealer)
 	if err := errors.Join(
 		actionv3.MountServiceActions(to, action.New(env, operations), s.chain.Intercept),
+		authenticatorv3.MountServiceUserAuthenticators(to, authenticator.New(env, factors), s.chain.Intercept),
 		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
 		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
 		orgv3.MountServiceOrganizations(to, org.New(env), s.chain.Intercept),
+		sessionv3.MountServiceSessions(to, session.New(env, factors), s.chain.Intercept),
 	); err != nil {
 		return nil, err
 	}
@@ -141,6 +168,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
+	go s.messages.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
 	failed := make(chan error, 2)

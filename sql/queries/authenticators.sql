@@ -41,3 +41,12 @@ ORDER BY creation_date, id LIMIT 1;
 SELECT (u.username || coalesce('@' || d.domain, ''))::text FROM users u
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 WHERE u.instance_id = @instance_id AND u.id = @id;
+
+-- name: SameAuthenticator :many
+SELECT id, is_verified FROM authenticators WHERE instance_id = @instance_id AND user_id = @user_id AND type = @type AND address = @address;
+
+-- name: DropAuthenticator :exec
+DELETE FROM authenticators WHERE instance_id = @instance_id AND id = @id;
+
+-- name: MessageUser :one
+SELECT preferred_language, display_name FROM users WHERE instance_id = @instance_id AND id = @id;
