@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AccessTokenType.
@@ -38,39 +39,24 @@ func (e AccessTokenType) Valid() bool {
 	}
 }
 
-// Defines values for AuthenticatorType.
+// Defines values for AuthenticatorV3AlphaAuthenticatorType.
 const (
-	AuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER AuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
-	AuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL         AuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
-	AuthenticatorTypeAUTHENTICATORTYPEOTPSMS           AuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
-	AuthenticatorTypeAUTHENTICATORTYPEPASSWORD         AuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
-	AuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY        AuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
-	AuthenticatorTypeAUTHENTICATORTYPETOTP             AuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
-	AuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED      AuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
-	AuthenticatorTypeAUTHENTICATORTYPEUSERNAME         AuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
-	AuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN         AuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL    AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS      AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP        AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the AuthenticatorType enum.
-func (e AuthenticatorType) Valid() bool {
+// Valid indicates whether the value is a known member of the AuthenticatorV3AlphaAuthenticatorType enum.
+func (e AuthenticatorV3AlphaAuthenticatorType) Valid() bool {
 	switch e {
-	case AuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEPASSWORD:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPETOTP:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEUSERNAME:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -341,6 +327,36 @@ func (e MembershipLevelFilterLevel) Valid() bool {
 	}
 }
 
+// Defines values for OTPEmailIsVerified.
+const (
+	OTPEmailIsVerifiedTrue OTPEmailIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPEmailIsVerified enum.
+func (e OTPEmailIsVerified) Valid() bool {
+	switch e {
+	case OTPEmailIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OTPPhoneIsVerified.
+const (
+	OTPPhoneIsVerifiedTrue OTPPhoneIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPPhoneIsVerified enum.
+func (e OTPPhoneIsVerified) Valid() bool {
+	switch e {
+	case OTPPhoneIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OrganizationFieldName.
 const (
 	ORGANIZATIONFIELDNAMECHANGEDATE   OrganizationFieldName = "ORGANIZATION_FIELD_NAME_CHANGE_DATE"
@@ -512,6 +528,90 @@ const (
 func (e ResponseExecutionInputAll) Valid() bool {
 	switch e {
 	case ResponseExecutionInputAllTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SchemaV3AlphaAuthenticatorType.
+const (
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS           SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY        SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP             SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED      SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
+)
+
+// Valid indicates whether the value is a known member of the SchemaV3AlphaAuthenticatorType enum.
+func (e SchemaV3AlphaAuthenticatorType) Valid() bool {
+	switch e {
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionFieldName.
+const (
+	SESSIONFIELDNAMECHANGEDATE   SessionFieldName = "SESSION_FIELD_NAME_CHANGE_DATE"
+	SESSIONFIELDNAMECREATIONDATE SessionFieldName = "SESSION_FIELD_NAME_CREATION_DATE"
+	SESSIONFIELDNAMEID           SessionFieldName = "SESSION_FIELD_NAME_ID"
+	SESSIONFIELDNAMEUNSPECIFIED  SessionFieldName = "SESSION_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SessionFieldName enum.
+func (e SessionFieldName) Valid() bool {
+	switch e {
+	case SESSIONFIELDNAMECHANGEDATE:
+		return true
+	case SESSIONFIELDNAMECREATIONDATE:
+		return true
+	case SESSIONFIELDNAMEID:
+		return true
+	case SESSIONFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionState.
+const (
+	SESSIONSTATEACTIVE      SessionState = "SESSION_STATE_ACTIVE"
+	SESSIONSTATEEXPIRED     SessionState = "SESSION_STATE_EXPIRED"
+	SESSIONSTATEUNSPECIFIED SessionState = "SESSION_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SessionState enum.
+func (e SessionState) Valid() bool {
+	switch e {
+	case SESSIONSTATEACTIVE:
+		return true
+	case SESSIONSTATEEXPIRED:
+		return true
+	case SESSIONSTATEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1019,8 +1119,62 @@ type ActivateUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
-// AuthenticatorType AuthenticatorType is a way to authenticate.
-type AuthenticatorType string
+// AddOTPEmailReply AddOTPEmailResponse is the response of AddOTPEmail.
+type AddOTPEmailReply struct {
+	// Details ID, sequence and date of the new registration.
+	Details Details `json:"details"`
+
+	// OtpEmailID The ID of the registration.
+	OtpEmailID string `json:"otpEmailId"`
+
+	// VerificationCode The code, when it was to be returned.
+	VerificationCode *string `json:"verificationCode,omitempty"`
+}
+
+// AddOTPSMSReply AddOTPSMSResponse is the response of AddOTPSMS.
+type AddOTPSMSReply struct {
+	// Details ID, sequence and date of the new registration.
+	Details Details `json:"details"`
+
+	// OtpSmsID The ID of the registration.
+	OtpSmsID string `json:"otpSmsId"`
+
+	// VerificationCode The code, when it was to be returned.
+	VerificationCode *string `json:"verificationCode,omitempty"`
+}
+
+// AddTOTPReply AddTOTPResponse is the response of AddTOTP.
+type AddTOTPReply struct {
+	// Details ID, sequence and date of the new authenticator.
+	Details Details `json:"details"`
+
+	// Secret The secret in Base32, to type it in. It is shown once.
+	Secret string `json:"secret"`
+
+	// TotpID The ID of the authenticator.
+	TotpID string `json:"totpId"`
+
+	// URI What the app reads as a QR code: an otpauth URI with the secret. It is shown once.
+	URI string `json:"uri"`
+}
+
+// Authenticator Authenticator is an authenticator without its secrets.
+type Authenticator struct {
+	// Address Where codes go: a phone number or an e-mail address.
+	Address string `json:"address"`
+
+	// Details When and where it last changed.
+	Details Details `json:"details"`
+
+	// IsVerified Whether it counts.
+	IsVerified bool `json:"isVerified"`
+
+	// Type What it is.
+	Type AuthenticatorV3AlphaAuthenticatorType `json:"type"`
+}
+
+// AuthenticatorV3AlphaAuthenticatorType AuthenticatorType is what an authenticator is.
+type AuthenticatorV3AlphaAuthenticatorType string
 
 // BoolFilter BoolFilter compares a yes or no of a resource.
 type BoolFilter struct {
@@ -1034,12 +1188,75 @@ type BulkLimitReply struct {
 	Details []Details `json:"details"`
 }
 
+// Challenges Challenges are codes to be made. They need the user to be known.
+type Challenges struct {
+	// OtpEmail A code by e-mail to a verified address of the user.
+	OtpEmail *CodeChallenge `json:"otpEmail,omitempty"`
+
+	// OtpSms A code by SMS to a verified phone number of the user.
+	OtpSms *CodeChallenge `json:"otpSms,omitempty"`
+}
+
+// CheckCode CheckCode is a code that was sent.
+type CheckCode struct {
+	// Code The code.
+	Code string `json:"code"`
+}
+
+// CheckPassword CheckPassword is a password.
+type CheckPassword struct {
+	// Password The password.
+	Password string `json:"password"`
+}
+
+// CheckTOTP CheckTOTP is a code of an authenticator app.
+type CheckTOTP struct {
+	// Code The code.
+	Code string `json:"code"`
+}
+
+// CheckUser CheckUser names a user.
+type CheckUser struct {
+	// LoginName By login name: the username, an @ and a domain of the user's organization.
+	LoginName *string `json:"loginName,omitempty"`
+
+	// UserID By ID.
+	UserID *string `json:"userId,omitempty"`
+}
+
+// Checks Checks are what a user proves. All but the first need the user to be known.
+type Checks struct {
+	// OtpEmail The code of the last e-mail challenge of this session.
+	OtpEmail *CheckCode `json:"otpEmail,omitempty"`
+
+	// OtpSms The code of the last SMS challenge of this session.
+	OtpSms *CheckCode `json:"otpSms,omitempty"`
+
+	// Password Their password.
+	Password *CheckPassword `json:"password,omitempty"`
+
+	// Totp The current code of their authenticator app.
+	Totp *CheckTOTP `json:"totp,omitempty"`
+
+	// User Who the user is. Once known they stay.
+	User *CheckUser `json:"user,omitempty"`
+}
+
 // ClientSecret ClientSecret says how a client secret is replaced.
 type ClientSecret struct {
 	// Overlap How long the secret until now stays good, at most seven days; by default it ends at once. At least 0s, at most 604800s.
 	//
 	// Example: 10s
 	Overlap *string `json:"overlap,omitempty"`
+}
+
+// CodeChallenge CodeChallenge is a code to be made. A newer one voids it.
+type CodeChallenge struct {
+	// AuthenticatorID The authenticator to use; the oldest one when absent.
+	AuthenticatorID *string `json:"authenticatorId,omitempty"`
+
+	// ReturnCode Answer the code instead of sending it; needs the permission session.write.
+	ReturnCode *bool `json:"returnCode,omitempty"`
 }
 
 // Condition Condition says when an execution triggers.
@@ -1126,6 +1343,18 @@ type CreatePersonalAccessTokenReply struct {
 	Token string `json:"token"`
 }
 
+// CreateSessionReply CreateSessionResponse is the response of CreateSession.
+type CreateSessionReply struct {
+	// Challenges The codes that were to be answered.
+	Challenges *MadeChallenges `json:"challenges,omitempty"`
+
+	// Details ID, sequence and date of the new session.
+	Details Details `json:"details"`
+
+	// SessionToken The token of the session, shown once.
+	SessionToken string `json:"sessionToken"`
+}
+
 // CreateTargetReply CreateTargetResponse is the response of CreateTarget.
 type CreateTargetReply struct {
 	// Details ID, sequence and date of the new target.
@@ -1210,6 +1439,12 @@ type DeletePersonalAccessTokenReply struct {
 	Details Details `json:"details"`
 }
 
+// DeleteSessionReply DeleteSessionResponse is the response of DeleteSession.
+type DeleteSessionReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteTargetReply DeleteTargetResponse is the response of DeleteTarget.
 type DeleteTargetReply struct {
 	// Details Sequence and date of the deletion.
@@ -1286,6 +1521,18 @@ type Email struct {
 
 	// IsVerified Whether it is known to be theirs.
 	IsVerified *bool `json:"isVerified,omitempty"`
+}
+
+// EndSessionReply EndSessionResponse is the response of EndSession.
+type EndSessionReply struct {
+	// Details Sequence and date of the end.
+	Details Details `json:"details"`
+}
+
+// EndSessionRequest EndSessionRequest is the request of EndSession.
+type EndSessionRequest struct {
+	// SessionToken The token of the last answer.
+	SessionToken string `json:"sessionToken"`
 }
 
 // EventExecution EventExecution names the events that trigger.
@@ -1365,6 +1612,30 @@ type ExecutionTypeFilter struct {
 
 // ExecutionTypeFilterType The type.
 type ExecutionTypeFilterType string
+
+// Factor Factor is something proven.
+type Factor struct {
+	// VerifiedAt When it was proven last.
+	VerifiedAt time.Time `json:"verifiedAt"`
+}
+
+// Factors Factors are what is proven in a session.
+type Factors struct {
+	// OtpEmail A code by e-mail.
+	OtpEmail *Factor `json:"otpEmail,omitempty"`
+
+	// OtpSms A code by SMS.
+	OtpSms *Factor `json:"otpSms,omitempty"`
+
+	// Password The password.
+	Password *Factor `json:"password,omitempty"`
+
+	// Totp The authenticator app.
+	Totp *Factor `json:"totp,omitempty"`
+
+	// User Who the user is.
+	User *UserFactor `json:"user,omitempty"`
+}
 
 // FeatureFlag FeatureFlag is a flag as it applies, with the level that decided it.
 type FeatureFlag struct {
@@ -1602,6 +1873,39 @@ type GetService struct {
 	Name string `json:"name"`
 }
 
+// GetSession GetSession is a session with its details.
+type GetSession struct {
+	// CreationDate When it was made.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Creator Who made it.
+	Creator string `json:"creator"`
+
+	// Details When and where the session last changed.
+	Details Details `json:"details"`
+
+	// ExpirationDate When its lifetime ends; absent when it does not.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Factors What is proven; nothing but the user once it expired.
+	Factors Factors `json:"factors"`
+
+	// Metadata Data of the caller, by key.
+	Metadata map[string][]byte `json:"metadata"`
+
+	// State Whether it counts.
+	State SessionState `json:"state"`
+
+	// UserAgent Where the user is.
+	UserAgent UserAgent `json:"userAgent"`
+}
+
+// GetSessionReply GetSessionResponse is the response of GetSession.
+type GetSessionReply struct {
+	// Session The session with its details.
+	Session GetSession `json:"session"`
+}
+
 // GetSystemFeaturesReply GetSystemFeaturesResponse is the response of GetSystemFeatures.
 type GetSystemFeaturesReply struct {
 	// Details When the flags last changed.
@@ -1677,7 +1981,7 @@ type GetUserSchema struct {
 	Details Details `json:"details"`
 
 	// PossibleAuthenticators The ways users may authenticate.
-	PossibleAuthenticators []AuthenticatorType `json:"possibleAuthenticators"`
+	PossibleAuthenticators []SchemaV3AlphaAuthenticatorType `json:"possibleAuthenticators"`
 
 	// Revision The revision of the schema, from 1.
 	Revision int64 `json:"revision"`
@@ -1823,6 +2127,15 @@ type Limits struct {
 	Block *bool `json:"block,omitempty"`
 }
 
+// ListAuthenticatorsReply ListAuthenticatorsResponse is the response of ListAuthenticators.
+type ListAuthenticatorsReply struct {
+	// Details What part of the authenticators this is.
+	Details ListDetails `json:"details"`
+
+	// Result The authenticators.
+	Result []Authenticator `json:"result"`
+}
+
 // ListAvailableExecutionFunctionsReply ListAvailableExecutionFunctionsResponse is the response of ListAvailableExecutionFunctions.
 type ListAvailableExecutionFunctionsReply struct {
 	// Functions The names, sorted.
@@ -1907,6 +2220,15 @@ type MachineKeySearchFilter struct {
 // MachineKeyType MachineKeyType is a kind of key pair.
 type MachineKeyType string
 
+// MadeChallenges MadeChallenges are the codes that were to be answered.
+type MadeChallenges struct {
+	// OtpEmail That of the e-mail challenge.
+	OtpEmail *string `json:"otpEmail,omitempty"`
+
+	// OtpSms That of the SMS challenge.
+	OtpSms *string `json:"otpSms,omitempty"`
+}
+
 // Membership Membership is a user's roles on one object.
 type Membership struct {
 	// ProjectGrantID The grant of a project to an organization.
@@ -1972,6 +2294,48 @@ type NameFilter struct {
 	// Name The text to compare with.
 	Name *string `json:"name,omitempty"`
 }
+
+// OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
+type OTPEmail struct {
+	// Address The address.
+	Address openapi_types.Email `json:"address"`
+
+	// IsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPEmailIsVerified `json:"isVerified,omitempty"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the address.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPEmailIsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+type OTPEmailIsVerified bool
+
+// OTPPhone OTPPhone is a phone number with the way to prove that it is the user's. By default a code is sent to it.
+type OTPPhone struct {
+	// IsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPPhoneIsVerified `json:"isVerified,omitempty"`
+
+	// Number The number in international form (E.164), for example +41791234567.
+	Number string `json:"number"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the number.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPPhoneIsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+type OTPPhoneIsVerified bool
+
+// OTPReturnCode OTPReturnCode returns a code to the caller.
+type OTPReturnCode = map[string]interface{}
+
+// OTPSendCode OTPSendCode sends a code in the language of the user.
+type OTPSendCode = map[string]interface{}
 
 // Organization Organization owns users, projects and domains.
 type Organization struct {
@@ -2135,6 +2499,38 @@ type PatchService struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// PatchSession PatchSession is what changes of a session.
+type PatchSession struct {
+	// Challenges Codes to be made for later checks.
+	Challenges *Challenges `json:"challenges,omitempty"`
+
+	// Checks What the user proves.
+	Checks *Checks `json:"checks,omitempty"`
+
+	// Lifetime How long it counts from now on, at most ten years. More than 0s, at most 3.1536e+08s.
+	//
+	// Example: 10s
+	Lifetime *string `json:"lifetime,omitempty"`
+
+	// Metadata Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have at most 200 characters. Names match ^[^\x00]*$.
+	Metadata *map[string][]byte `json:"metadata,omitempty"`
+
+	// SessionToken The token of the last answer. Without it the caller needs the permission session.write.
+	SessionToken *string `json:"sessionToken,omitempty"`
+}
+
+// PatchSessionReply PatchSessionResponse is the response of PatchSession.
+type PatchSessionReply struct {
+	// Challenges The codes that were to be answered.
+	Challenges *MadeChallenges `json:"challenges,omitempty"`
+
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+
+	// SessionToken The token of the session, shown once.
+	SessionToken string `json:"sessionToken"`
+}
+
 // PatchTarget PatchTarget changes the fields of a target that are present.
 type PatchTarget struct {
 	// InterruptOnError Stop the whole execution on any error.
@@ -2275,9 +2671,39 @@ type ProfileInput struct {
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
 }
 
+// ProveSessionReply ProveSessionResponse is the response of ProveSession.
+type ProveSessionReply struct {
+	// Session The session with its details.
+	Session GetSession `json:"session"`
+}
+
+// ProveSessionRequest ProveSessionRequest is the request of ProveSession.
+type ProveSessionRequest struct {
+	// SessionToken The token of the last answer.
+	SessionToken string `json:"sessionToken"`
+}
+
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
 	// Details ID, sequence and date of the execution.
+	Details Details `json:"details"`
+}
+
+// RemoveOTPEmailReply RemoveOTPEmailResponse is the response of RemoveOTPEmail.
+type RemoveOTPEmailReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
+// RemoveOTPSMSReply RemoveOTPSMSResponse is the response of RemoveOTPSMS.
+type RemoveOTPSMSReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
+// RemoveTOTPReply RemoveTOTPResponse is the response of RemoveTOTP.
+type RemoveTOTPReply struct {
+	// Details Sequence and date of the removal.
 	Details Details `json:"details"`
 }
 
@@ -2422,6 +2848,9 @@ type RoleFilter struct {
 	Role string `json:"role"`
 }
 
+// SchemaV3AlphaAuthenticatorType AuthenticatorType is a way to authenticate.
+type SchemaV3AlphaAuthenticatorType string
+
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsReply struct {
 	// Details What part of the matches this is.
@@ -2503,6 +2932,18 @@ type SearchPersonalAccessTokensReply struct {
 	SortingColumn PersonalAccessTokenFieldName `json:"sortingColumn"`
 }
 
+// SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
+type SearchSessionsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetSession `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn SessionFieldName `json:"sortingColumn"`
+}
+
 // SearchTargetsReply SearchTargetsResponse is the response of SearchTargets.
 type SearchTargetsReply struct {
 	// Details What part of the matches this is.
@@ -2562,6 +3003,53 @@ type Service struct {
 	// Name A name for people.
 	Name string `json:"name"`
 }
+
+// Session Session is a session to be made.
+type Session struct {
+	// Challenges Codes to be made for later checks.
+	Challenges *Challenges `json:"challenges,omitempty"`
+
+	// Checks What the user proves.
+	Checks *Checks `json:"checks,omitempty"`
+
+	// Lifetime How long it counts, at most ten years; for ever when absent. More than 0s, at most 3.1536e+08s.
+	//
+	// Example: 10s
+	Lifetime *string `json:"lifetime,omitempty"`
+
+	// Metadata Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have at most 200 characters. Names match ^[^\x00]*$.
+	Metadata *map[string][]byte `json:"metadata,omitempty"`
+
+	// UserAgent Where the user is.
+	UserAgent *UserAgentInput `json:"userAgent,omitempty"`
+}
+
+// SessionFieldName SessionFieldName is a column that sessions can be sorted by.
+type SessionFieldName string
+
+// SessionSearchFilter SessionSearchFilter is one condition a session has to meet.
+type SessionSearchFilter struct {
+	// CreationDate By when it was made.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// Creator By who made it.
+	Creator *IDFilter `json:"creator,omitempty"`
+
+	// ExpirationDate By when its lifetime ends.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// FingerprintID By the device.
+	FingerprintID *IDFilter `json:"fingerprintId,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// UserID By the user.
+	UserID *IDFilter `json:"userId,omitempty"`
+}
+
+// SessionState SessionState is whether a session counts.
+type SessionState string
 
 // SetAsInstanceDefaultReply SetAsInstanceDefaultResponse is the response of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
@@ -2817,6 +3305,48 @@ type User struct {
 	Username string `json:"username"`
 }
 
+// UserAgent UserAgent is where the user is, as the caller says.
+type UserAgent struct {
+	// Description What it is, for people.
+	Description string `json:"description"`
+
+	// FingerprintID The device.
+	FingerprintID string `json:"fingerprintId"`
+
+	// IP Its address.
+	IP string `json:"ip"`
+}
+
+// UserAgentInput UserAgent is where the user is, as the caller says.
+type UserAgentInput struct {
+	// Description What it is, for people.
+	Description *string `json:"description,omitempty"`
+
+	// FingerprintID The device.
+	FingerprintID *string `json:"fingerprintId,omitempty"`
+
+	// IP Its address.
+	IP *string `json:"ip,omitempty"`
+}
+
+// UserFactor UserFactor is the user of a session.
+type UserFactor struct {
+	// DisplayName Their name for people.
+	DisplayName string `json:"displayName"`
+
+	// ID Their ID.
+	ID string `json:"id"`
+
+	// LoginName Their login name.
+	LoginName string `json:"loginName"`
+
+	// OrgID Their organization.
+	OrgID string `json:"orgId"`
+
+	// VerifiedAt When they became known.
+	VerifiedAt time.Time `json:"verifiedAt"`
+}
+
 // UserFieldName UserFieldName is a column that users can be sorted by.
 type UserFieldName string
 
@@ -2939,6 +3469,42 @@ type ValidateReply struct {
 
 // ValidationType ValidationType is how a claim to a domain is proven.
 type ValidationType string
+
+// VerifyOTPEmailReply VerifyOTPEmailResponse is the response of VerifyOTPEmail.
+type VerifyOTPEmailReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyOTPEmailRequest VerifyOTPEmailRequest is the request of VerifyOTPEmail.
+type VerifyOTPEmailRequest struct {
+	// Code The verification code generated by the add request.
+	Code string `json:"code"`
+}
+
+// VerifyOTPSMSReply VerifyOTPSMSResponse is the response of VerifyOTPSMS.
+type VerifyOTPSMSReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyOTPSMSRequest VerifyOTPSMSRequest is the request of VerifyOTPSMS.
+type VerifyOTPSMSRequest struct {
+	// Code The verification code generated by the add request.
+	Code string `json:"code"`
+}
+
+// VerifyTOTPReply VerifyTOTPResponse is the response of VerifyTOTP.
+type VerifyTOTPReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyTOTPRequest VerifyTOTPRequest is the request of VerifyTOTP.
+type VerifyTOTPRequest struct {
+	// Code The code that the app shows.
+	Code string `json:"code"`
+}
 
 // AlreadyExists Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type AlreadyExists = Status
@@ -3216,6 +3782,36 @@ type SearchOrganizationsParams struct {
 	SortingColumn *OrganizationFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// SearchSessionsJSONBody defines parameters for SearchSessions.
+type SearchSessionsJSONBody = []SessionSearchFilter
+
+// SearchSessionsParams defines parameters for SearchSessions.
+type SearchSessionsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *SessionFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // SearchTargetsJSONBody defines parameters for SearchTargets.
 type SearchTargetsJSONBody = []TargetSearchFilter
 
@@ -3414,6 +4010,18 @@ type SetInstanceFeaturesParams struct {
 	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
 }
 
+// ListAuthenticatorsParams defines parameters for ListAuthenticators.
+type ListAuthenticatorsParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+}
+
 // CreateDomainJSONRequestBody defines body for CreateDomain for application/json ContentType.
 type CreateDomainJSONRequestBody = Domain
 
@@ -3461,6 +4069,21 @@ type SearchOrganizationsJSONRequestBody = SearchOrganizationsJSONBody
 
 // PatchOrganizationJSONRequestBody defines body for PatchOrganization for application/json ContentType.
 type PatchOrganizationJSONRequestBody = PatchOrganization
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = Session
+
+// SearchSessionsJSONRequestBody defines body for SearchSessions for application/json ContentType.
+type SearchSessionsJSONRequestBody = SearchSessionsJSONBody
+
+// PatchSessionJSONRequestBody defines body for PatchSession for application/json ContentType.
+type PatchSessionJSONRequestBody = PatchSession
+
+// EndSessionJSONRequestBody defines body for EndSession for application/json ContentType.
+type EndSessionJSONRequestBody = EndSessionRequest
+
+// ProveSessionJSONRequestBody defines body for ProveSession for application/json ContentType.
+type ProveSessionJSONRequestBody = ProveSessionRequest
 
 // CreateTargetJSONRequestBody defines body for CreateTarget for application/json ContentType.
 type CreateTargetJSONRequestBody = TargetInput
@@ -3521,6 +4144,21 @@ type SetInstanceFeaturesJSONRequestBody = SetFeatures
 
 // SetSystemFeaturesJSONRequestBody defines body for SetSystemFeatures for application/json ContentType.
 type SetSystemFeaturesJSONRequestBody = SetFeatures
+
+// AddOTPEmailJSONRequestBody defines body for AddOTPEmail for application/json ContentType.
+type AddOTPEmailJSONRequestBody = OTPEmail
+
+// VerifyOTPEmailJSONRequestBody defines body for VerifyOTPEmail for application/json ContentType.
+type VerifyOTPEmailJSONRequestBody = VerifyOTPEmailRequest
+
+// AddOTPSMSJSONRequestBody defines body for AddOTPSMS for application/json ContentType.
+type AddOTPSMSJSONRequestBody = OTPPhone
+
+// VerifyOTPSMSJSONRequestBody defines body for VerifyOTPSMS for application/json ContentType.
+type VerifyOTPSMSJSONRequestBody = VerifyOTPSMSRequest
+
+// VerifyTOTPJSONRequestBody defines body for VerifyTOTP for application/json ContentType.
+type VerifyTOTPJSONRequestBody = VerifyTOTPRequest
 
 // Getter for additional properties for Status_Details_Item. Returns the specified
 // element and whether it was found
@@ -4033,6 +4671,102 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateSessionWithBody Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSessionsWithBody Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithBody(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSessions Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessions(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Ends a session
+	//
+	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Reads one session
+	//
+	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+	GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSession Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSession(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSessionWithBody Ends a session by its token, whoever the caller is
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSession Ends a session by its token, whoever the caller is
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSession(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProveSessionWithBody Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProveSession Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateTargetWithBody Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -4479,6 +5213,111 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAuthenticators Lists the authenticators of a user
+	//
+	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+	ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPEmail Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmail(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveOTPEmail Removes an OTP e-mail registration
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+	RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmail(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPSMSWithBody Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPSMS Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveOTPSMS Removes an OTP SMS registration
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+	RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMS(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddTOTP Adds an authenticator app to a user
+	//
+	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+	AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+	RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyTOTPWithBody Verifies an authenticator app by its current code
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyTOTP Verifies an authenticator app by its current code
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
@@ -5352,6 +6191,222 @@ func (c *Client) DeactivateOrganization(ctx context.Context, id string, reqEdito
 // Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 func (c *Client) SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetAsInstanceDefaultRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSessionsWithBody Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *Client) SearchSessionsWithBody(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSessionsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSessions Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *Client) SearchSessions(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSessionsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Ends a session
+//
+// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Reads one session
+//
+// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *Client) PatchSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSession Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *Client) PatchSession(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessionWithBody Ends a session by its token, whoever the caller is
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *Client) EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSession Ends a session by its token, whoever the caller is
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *Client) EndSession(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProveSessionWithBody Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *Client) ProveSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProveSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProveSession Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProveSessionRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6409,6 +7464,261 @@ func (c *Client) SetSystemFeaturesWithBody(ctx context.Context, contentType stri
 // Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 func (c *Client) SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetSystemFeaturesRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAuthenticators Lists the authenticators of a user
+//
+// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuthenticatorsRequest(c.Server, userID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *Client) AddOTPEmailWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPEmailRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPEmail Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *Client) AddOTPEmail(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPEmailRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveOTPEmail Removes an OTP e-mail registration
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+func (c *Client) RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveOTPEmailRequest(c.Server, userID, otpEmailID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *Client) VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPEmailRequestWithBody(c.Server, userID, otpEmailID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *Client) VerifyOTPEmail(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPEmailRequest(c.Server, userID, otpEmailID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPSMSWithBody Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *Client) AddOTPSMSWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPSMSRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPSMS Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *Client) AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPSMSRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveOTPSMS Removes an OTP SMS registration
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+func (c *Client) RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveOTPSMSRequest(c.Server, userID, otpSmsID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *Client) VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPSMSRequestWithBody(c.Server, userID, otpSmsID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *Client) VerifyOTPSMS(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPSMSRequest(c.Server, userID, otpSmsID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddTOTP Adds an authenticator app to a user
+//
+// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+func (c *Client) AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddTOTPRequest(c.Server, userID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+func (c *Client) RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveTOTPRequest(c.Server, userID, totpID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyTOTPWithBody Verifies an authenticator app by its current code
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *Client) VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyTOTPRequestWithBody(c.Server, userID, totpID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyTOTP Verifies an authenticator app by its current code
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *Client) VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyTOTPRequest(c.Server, userID, totpID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8562,6 +9872,406 @@ func NewSetAsInstanceDefaultRequest(server string, id string) (*http.Request, er
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchSessionsRequest calls the generic SearchSessions builder with application/json body
+func NewSearchSessionsRequest(server string, params *SearchSessionsParams, body SearchSessionsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchSessionsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchSessionsRequestWithBody constructs an http.Request for the SearchSessions method, with any body, and a specified content type
+func NewSearchSessionsRequestWithBody(server string, params *SearchSessionsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchSessionRequest calls the generic PatchSession builder with application/json body
+func NewPatchSessionRequest(server string, id string, body PatchSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchSessionRequestWithBody constructs an http.Request for the PatchSession method, with any body, and a specified content type
+func NewPatchSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEndSessionRequest calls the generic EndSession builder with application/json body
+func NewEndSessionRequest(server string, id string, body EndSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewEndSessionRequestWithBody constructs an http.Request for the EndSession method, with any body, and a specified content type
+func NewEndSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s/_end", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewProveSessionRequest calls the generic ProveSession builder with application/json body
+func NewProveSessionRequest(server string, id string, body ProveSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewProveSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewProveSessionRequestWithBody constructs an http.Request for the ProveSession method, with any body, and a specified content type
+func NewProveSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s/_prove", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -10882,6 +12592,504 @@ func NewSetSystemFeaturesRequestWithBody(server string, contentType string, body
 	return req, nil
 }
 
+// NewListAuthenticatorsRequest constructs an http.Request for the ListAuthenticators method
+func NewListAuthenticatorsRequest(server string, userID string, params *ListAuthenticatorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/authenticators", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddOTPEmailRequest calls the generic AddOTPEmail builder with application/json body
+func NewAddOTPEmailRequest(server string, userID string, body AddOTPEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddOTPEmailRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddOTPEmailRequestWithBody constructs an http.Request for the AddOTPEmail method, with any body, and a specified content type
+func NewAddOTPEmailRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveOTPEmailRequest constructs an http.Request for the RemoveOTPEmail method
+func NewRemoveOTPEmailRequest(server string, userID string, otpEmailID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpEmailId", otpEmailID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyOTPEmailRequest calls the generic VerifyOTPEmail builder with application/json body
+func NewVerifyOTPEmailRequest(server string, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyOTPEmailRequestWithBody(server, userID, otpEmailID, "application/json", bodyReader)
+}
+
+// NewVerifyOTPEmailRequestWithBody constructs an http.Request for the VerifyOTPEmail method, with any body, and a specified content type
+func NewVerifyOTPEmailRequestWithBody(server string, userID string, otpEmailID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpEmailId", otpEmailID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAddOTPSMSRequest calls the generic AddOTPSMS builder with application/json body
+func NewAddOTPSMSRequest(server string, userID string, body AddOTPSMSJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddOTPSMSRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddOTPSMSRequestWithBody constructs an http.Request for the AddOTPSMS method, with any body, and a specified content type
+func NewAddOTPSMSRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveOTPSMSRequest constructs an http.Request for the RemoveOTPSMS method
+func NewRemoveOTPSMSRequest(server string, userID string, otpSmsID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpSmsId", otpSmsID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyOTPSMSRequest calls the generic VerifyOTPSMS builder with application/json body
+func NewVerifyOTPSMSRequest(server string, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyOTPSMSRequestWithBody(server, userID, otpSmsID, "application/json", bodyReader)
+}
+
+// NewVerifyOTPSMSRequestWithBody constructs an http.Request for the VerifyOTPSMS method, with any body, and a specified content type
+func NewVerifyOTPSMSRequestWithBody(server string, userID string, otpSmsID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpSmsId", otpSmsID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAddTOTPRequest constructs an http.Request for the AddTOTP method
+func NewAddTOTPRequest(server string, userID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRemoveTOTPRequest constructs an http.Request for the RemoveTOTP method
+func NewRemoveTOTPRequest(server string, userID string, totpID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "totpId", totpID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyTOTPRequest calls the generic VerifyTOTP builder with application/json body
+func NewVerifyTOTPRequest(server string, userID string, totpID string, body VerifyTOTPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyTOTPRequestWithBody(server, userID, totpID, "application/json", bodyReader)
+}
+
+// NewVerifyTOTPRequestWithBody constructs an http.Request for the VerifyTOTP method, with any body, and a specified content type
+func NewVerifyTOTPRequestWithBody(server string, userID string, totpID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "totpId", totpID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -11334,6 +13542,106 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefaultWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*SetAsInstanceDefaultAnswer, error)
+
+	// CreateSessionWithBodyWithResponse Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// CreateSessionWithResponse Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// SearchSessionsWithBodyWithResponse Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithBodyWithResponse(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error)
+
+	// SearchSessionsWithResponse Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithResponse(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error)
+
+	// DeleteSessionWithResponse Ends a session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error)
+
+	// GetSessionWithResponse Reads one session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error)
+
+	// PatchSessionWithBodyWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error)
+
+	// PatchSessionWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithResponse(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error)
+
+	// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
+
+	// EndSessionWithResponse Ends a session by its token, whoever the caller is
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithResponse(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
+
+	// ProveSessionWithBodyWithResponse Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
+
+	// ProveSessionWithResponse Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
 
 	// CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 	//
@@ -11823,6 +14131,121 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeaturesWithResponse(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSystemFeaturesAnswer, error)
+
+	// ListAuthenticatorsWithResponse Lists the authenticators of a user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+	ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error)
+
+	// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
+
+	// AddOTPEmailWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
+
+	// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+	RemoveOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*RemoveOTPEmailAnswer, error)
+
+	// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
+
+	// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
+
+	// AddOTPSMSWithBodyWithResponse Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
+
+	// AddOTPSMSWithResponse Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
+
+	// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+	RemoveOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*RemoveOTPSMSAnswer, error)
+
+	// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
+
+	// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
+
+	// AddTOTPWithResponse Adds an authenticator app to a user
+	//
+	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+	AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error)
+
+	// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+	RemoveTOTPWithResponse(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*RemoveTOTPAnswer, error)
+
+	// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
+
+	// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
 }
 
 // CreateDomainAnswer401Headers the declared response headers of an HTTP 401 response for CreateDomain
@@ -15697,6 +18120,783 @@ func (r SetAsInstanceDefaultAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SetAsInstanceDefaultAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSessionAnswer401Headers the declared response headers of an HTTP 401 response for CreateSession
+type CreateSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateSessionAnswer503Headers the declared response headers of an HTTP 503 response for CreateSession
+type CreateSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSessionAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSessionAnswer) GetJSON201() *CreateSessionReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchSessionsAnswer401Headers the declared response headers of an HTTP 401 response for SearchSessions
+type SearchSessionsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchSessionsAnswer503Headers the declared response headers of an HTTP 503 response for SearchSessions
+type SearchSessionsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchSessionsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchSessionsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchSessionsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchSessionsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchSessionsAnswer) GetJSON200() *SearchSessionsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchSessionsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchSessionsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchSessionsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchSessionsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchSessionsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchSessionsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchSessionsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchSessionsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchSessionsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchSessionsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchSessionsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchSessionsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchSessionsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSessionAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSession
+type DeleteSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteSessionAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSession
+type DeleteSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionAnswer) GetJSON200() *DeleteSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSessionAnswer401Headers the declared response headers of an HTTP 401 response for GetSession
+type GetSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetSessionAnswer503Headers the declared response headers of an HTTP 503 response for GetSession
+type GetSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionAnswer) GetJSON200() *GetSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchSessionAnswer401Headers the declared response headers of an HTTP 401 response for PatchSession
+type PatchSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchSessionAnswer503Headers the declared response headers of an HTTP 503 response for PatchSession
+type PatchSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchSessionAnswer) GetJSON200() *PatchSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EndSessionAnswer401Headers the declared response headers of an HTTP 401 response for EndSession
+type EndSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// EndSessionAnswer503Headers the declared response headers of an HTTP 503 response for EndSession
+type EndSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type EndSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *EndSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *EndSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndSessionAnswer) GetJSON200() *EndSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EndSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EndSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r EndSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EndSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EndSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EndSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EndSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EndSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EndSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ProveSessionAnswer401Headers the declared response headers of an HTTP 401 response for ProveSession
+type ProveSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ProveSessionAnswer503Headers the declared response headers of an HTTP 503 response for ProveSession
+type ProveSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ProveSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProveSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ProveSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ProveSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ProveSessionAnswer) GetJSON200() *ProveSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ProveSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ProveSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ProveSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ProveSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ProveSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ProveSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ProveSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ProveSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ProveSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ProveSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ProveSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ProveSessionAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -20268,6 +23468,1137 @@ func (r SetSystemFeaturesAnswer) ContentType() string {
 	return ""
 }
 
+// ListAuthenticatorsAnswer401Headers the declared response headers of an HTTP 401 response for ListAuthenticators
+type ListAuthenticatorsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ListAuthenticatorsAnswer503Headers the declared response headers of an HTTP 503 response for ListAuthenticators
+type ListAuthenticatorsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ListAuthenticatorsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListAuthenticatorsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListAuthenticatorsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAuthenticatorsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON200() *ListAuthenticatorsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuthenticatorsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuthenticatorsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuthenticatorsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuthenticatorsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPEmail
+type AddOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for AddOTPEmail
+type AddOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddOTPEmailAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON201() *AddOTPEmailReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for RemoveOTPEmail
+type RemoveOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for RemoveOTPEmail
+type RemoveOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveOTPEmailAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON200() *RemoveOTPEmailReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for VerifyOTPEmail
+type VerifyOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for VerifyOTPEmail
+type VerifyOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyOTPEmailAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON200() *VerifyOTPEmailReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPSMS
+type AddOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for AddOTPSMS
+type AddOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddOTPSMSAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON201() *AddOTPSMSReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for RemoveOTPSMS
+type RemoveOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for RemoveOTPSMS
+type RemoveOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveOTPSMSAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON200() *RemoveOTPSMSReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for VerifyOTPSMS
+type VerifyOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for VerifyOTPSMS
+type VerifyOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyOTPSMSAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON200() *VerifyOTPSMSReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddTOTPAnswer401Headers the declared response headers of an HTTP 401 response for AddTOTP
+type AddTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddTOTPAnswer503Headers the declared response headers of an HTTP 503 response for AddTOTP
+type AddTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddTOTPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddTOTPAnswer) GetJSON201() *AddTOTPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddTOTPAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveTOTPAnswer401Headers the declared response headers of an HTTP 401 response for RemoveTOTP
+type RemoveTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveTOTPAnswer503Headers the declared response headers of an HTTP 503 response for RemoveTOTP
+type RemoveTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveTOTPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON200() *RemoveTOTPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyTOTPAnswer401Headers the declared response headers of an HTTP 401 response for VerifyTOTP
+type VerifyTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyTOTPAnswer503Headers the declared response headers of an HTTP 503 response for VerifyTOTP
+type VerifyTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyTOTPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON200() *VerifyTOTPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 //
 // It counts once it is validated; domains that the system adds count at once.
@@ -20981,6 +25312,178 @@ func (c *ClientWithResponses) SetAsInstanceDefaultWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseSetAsInstanceDefaultAnswer(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// CreateSessionWithResponse Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// SearchSessionsWithBodyWithResponse Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *ClientWithResponses) SearchSessionsWithBodyWithResponse(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error) {
+	rsp, err := c.SearchSessionsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSessionsAnswer(rsp)
+}
+
+// SearchSessionsWithResponse Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *ClientWithResponses) SearchSessionsWithResponse(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error) {
+	rsp, err := c.SearchSessions(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSessionsAnswer(rsp)
+}
+
+// DeleteSessionWithResponse Ends a session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error) {
+	rsp, err := c.DeleteSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionAnswer(rsp)
+}
+
+// GetSessionWithResponse Reads one session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error) {
+	rsp, err := c.GetSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionAnswer(rsp)
+}
+
+// PatchSessionWithBodyWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *ClientWithResponses) PatchSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error) {
+	rsp, err := c.PatchSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSessionAnswer(rsp)
+}
+
+// PatchSessionWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *ClientWithResponses) PatchSessionWithResponse(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error) {
+	rsp, err := c.PatchSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSessionAnswer(rsp)
+}
+
+// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error) {
+	rsp, err := c.EndSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionAnswer(rsp)
+}
+
+// EndSessionWithResponse Ends a session by its token, whoever the caller is
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error) {
+	rsp, err := c.EndSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionAnswer(rsp)
+}
+
+// ProveSessionWithBodyWithResponse Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *ClientWithResponses) ProveSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error) {
+	rsp, err := c.ProveSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProveSessionAnswer(rsp)
+}
+
+// ProveSessionWithResponse Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error) {
+	rsp, err := c.ProveSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProveSessionAnswer(rsp)
 }
 
 // CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
@@ -21836,6 +26339,211 @@ func (c *ClientWithResponses) SetSystemFeaturesWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseSetSystemFeaturesAnswer(rsp)
+}
+
+// ListAuthenticatorsWithResponse Lists the authenticators of a user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+func (c *ClientWithResponses) ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error) {
+	rsp, err := c.ListAuthenticators(ctx, userID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuthenticatorsAnswer(rsp)
+}
+
+// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *ClientWithResponses) AddOTPEmailWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error) {
+	rsp, err := c.AddOTPEmailWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPEmailAnswer(rsp)
+}
+
+// AddOTPEmailWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *ClientWithResponses) AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error) {
+	rsp, err := c.AddOTPEmail(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPEmailAnswer(rsp)
+}
+
+// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+func (c *ClientWithResponses) RemoveOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*RemoveOTPEmailAnswer, error) {
+	rsp, err := c.RemoveOTPEmail(ctx, userID, otpEmailID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveOTPEmailAnswer(rsp)
+}
+
+// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *ClientWithResponses) VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error) {
+	rsp, err := c.VerifyOTPEmailWithBody(ctx, userID, otpEmailID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPEmailAnswer(rsp)
+}
+
+// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *ClientWithResponses) VerifyOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error) {
+	rsp, err := c.VerifyOTPEmail(ctx, userID, otpEmailID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPEmailAnswer(rsp)
+}
+
+// AddOTPSMSWithBodyWithResponse Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *ClientWithResponses) AddOTPSMSWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error) {
+	rsp, err := c.AddOTPSMSWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPSMSAnswer(rsp)
+}
+
+// AddOTPSMSWithResponse Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *ClientWithResponses) AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error) {
+	rsp, err := c.AddOTPSMS(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPSMSAnswer(rsp)
+}
+
+// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+func (c *ClientWithResponses) RemoveOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*RemoveOTPSMSAnswer, error) {
+	rsp, err := c.RemoveOTPSMS(ctx, userID, otpSmsID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveOTPSMSAnswer(rsp)
+}
+
+// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *ClientWithResponses) VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error) {
+	rsp, err := c.VerifyOTPSMSWithBody(ctx, userID, otpSmsID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPSMSAnswer(rsp)
+}
+
+// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *ClientWithResponses) VerifyOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error) {
+	rsp, err := c.VerifyOTPSMS(ctx, userID, otpSmsID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPSMSAnswer(rsp)
+}
+
+// AddTOTPWithResponse Adds an authenticator app to a user
+//
+// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+func (c *ClientWithResponses) AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error) {
+	rsp, err := c.AddTOTP(ctx, userID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddTOTPAnswer(rsp)
+}
+
+// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+func (c *ClientWithResponses) RemoveTOTPWithResponse(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*RemoveTOTPAnswer, error) {
+	rsp, err := c.RemoveTOTP(ctx, userID, totpID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveTOTPAnswer(rsp)
+}
+
+// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *ClientWithResponses) VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error) {
+	rsp, err := c.VerifyTOTPWithBody(ctx, userID, totpID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyTOTPAnswer(rsp)
+}
+
+// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *ClientWithResponses) VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error) {
+	rsp, err := c.VerifyTOTP(ctx, userID, totpID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyTOTPAnswer(rsp)
 }
 
 // ParseCreateDomainAnswer parses an HTTP response from a CreateDomainWithResponse call
@@ -25493,6 +30201,741 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetAsInstanceDefaultAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionAnswer parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchSessionsAnswer parses an HTTP response from a SearchSessionsWithResponse call
+func ParseSearchSessionsAnswer(rsp *http.Response) (*SearchSessionsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchSessionsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchSessionsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchSessionsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchSessionsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionAnswer parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionAnswer parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchSessionAnswer parses an HTTP response from a PatchSessionWithResponse call
+func ParsePatchSessionAnswer(rsp *http.Response) (*PatchSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEndSessionAnswer parses an HTTP response from a EndSessionWithResponse call
+func ParseEndSessionAnswer(rsp *http.Response) (*EndSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers EndSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers EndSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseProveSessionAnswer parses an HTTP response from a ProveSessionWithResponse call
+func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ProveSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProveSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ProveSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ProveSessionAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
@@ -29812,6 +35255,1077 @@ func ParseSetSystemFeaturesAnswer(rsp *http.Response) (*SetSystemFeaturesAnswer,
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetSystemFeaturesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAuthenticatorsAnswer parses an HTTP response from a ListAuthenticatorsWithResponse call
+func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuthenticatorsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListAuthenticatorsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListAuthenticatorsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListAuthenticatorsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddOTPEmailAnswer parses an HTTP response from a AddOTPEmailWithResponse call
+func ParseAddOTPEmailAnswer(rsp *http.Response) (*AddOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveOTPEmailAnswer parses an HTTP response from a RemoveOTPEmailWithResponse call
+func ParseRemoveOTPEmailAnswer(rsp *http.Response) (*RemoveOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyOTPEmailAnswer parses an HTTP response from a VerifyOTPEmailWithResponse call
+func ParseVerifyOTPEmailAnswer(rsp *http.Response) (*VerifyOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddOTPSMSAnswer parses an HTTP response from a AddOTPSMSWithResponse call
+func ParseAddOTPSMSAnswer(rsp *http.Response) (*AddOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveOTPSMSAnswer parses an HTTP response from a RemoveOTPSMSWithResponse call
+func ParseRemoveOTPSMSAnswer(rsp *http.Response) (*RemoveOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyOTPSMSAnswer parses an HTTP response from a VerifyOTPSMSWithResponse call
+func ParseVerifyOTPSMSAnswer(rsp *http.Response) (*VerifyOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddTOTPAnswer parses an HTTP response from a AddTOTPWithResponse call
+func ParseAddTOTPAnswer(rsp *http.Response) (*AddTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddTOTPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveTOTPAnswer parses an HTTP response from a RemoveTOTPWithResponse call
+func ParseRemoveTOTPAnswer(rsp *http.Response) (*RemoveTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveTOTPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyTOTPAnswer parses an HTTP response from a VerifyTOTPWithResponse call
+func ParseVerifyTOTPAnswer(rsp *http.Response) (*VerifyTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyTOTPAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
