@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
@@ -46,45 +47,55 @@ func (s *suite) restoreFeatures() {
 func TestSEC238_AFeatureThatIsOffIsOffEverywhereAtOnce(t *testing.T) {
 	all := newSuite(t)
 	all.restoreFeatures()
-	requests := map[string]proto.Message{}
-	for path, op := range operations { // made while the feature is on
-		if op.policy().GetFeature() == policyv1.Feature_FEATURE_MULTITENANCY_RESOURCES_API {
-			requests[path] = all.requestFor(op)
-		}
-	}
-	if len(requests) != 11 {
-		t.Errorf("%d operations need the feature; document 1 has 11", len(requests))
-	}
+	all.everyFeature()
 	before := all.state()
-	set := func(enabled bool) {
+	set := func(name string, enabled bool) {
 		t.Helper()
-		must[*featurev2.SetInstanceFeaturesResponse](all, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{MultitenancyResourcesApi: &enabled}})
+		flags := &featurev2.SetFeatures{}
+		flags.ProtoReflect().Set(flags.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)), protoreflect.ValueOfBool(enabled))
+		must[*featurev2.SetInstanceFeaturesResponse](all, &featurev2.SetInstanceFeaturesRequest{Features: flags})
 	}
-	set(false)
-	for path, req := range requests {
-		for _, over := range all.transports {
+	needed := 0
+	for _, op := range sortedOperations() {
+		feature := op.policy().GetFeature()
+		if feature == policyv1.Feature_FEATURE_UNSPECIFIED {
+			continue
+		}
+		needed++
+		name, transports := strings.ToLower(strings.TrimPrefix(feature.String(), "FEATURE_")), all.transports
+		req, err := example(t, all.Server, op)
+		if err != nil {
+			req, transports = op.question(), transports[1:4] // it is refused before it is looked at
+		}
+		set(name, false)
+		for _, over := range transports {
 			for _, token := range []string{all.AdminToken, all.NobodyToken} {
 				got := over.call(t, t.Context(), token, req)
 				if got.refusal == nil || got.code() != codes.FailedPrecondition || got.reason() != "FEATURE_DISABLED" || got.http != 0 && got.http != http.StatusBadRequest {
-					t.Errorf("%s over %s: got %s, want FEATURE_DISABLED", path, over.name(), got)
-				} else if !strings.Contains(got.refusal.GetMessage(), "multitenancy_resources_api") {
+					t.Errorf("%s over %s: got %s, want FEATURE_DISABLED", op.path(), over.name(), got)
+				} else if !strings.Contains(got.refusal.GetMessage(), name) {
 					t.Errorf("%q does not name the feature", got.refusal.GetMessage())
 				}
 			}
 			if got := over.call(t, t.Context(), "", req); got.refusal == nil || got.code() != codes.Unauthenticated {
-				t.Errorf("%s over %s: got %s, want Unauthenticated for who is not known", path, over.name(), got)
+				t.Errorf("%s over %s: got %s, want Unauthenticated for who is not known", op.path(), over.name(), got)
 			}
 		}
+		set(name, true)
 	}
+	if needed < 11 {
+		t.Errorf("%d operations need a feature; document 1 has 11 of the actions alone", needed)
+	}
+	const resources = "multitenancy_resources_api"
 	for round := range 100 { // at once, not eventually
 		enabled := round%2 == 0
-		set(enabled)
+		set(resources, enabled)
 		over := all.transports[round/2%len(all.transports)]
 		if got := over.call(t, t.Context(), all.AdminToken, &actionv3.ListAvailableExecutionMethodsRequest{}); (got.refusal == nil) != enabled {
 			t.Errorf("round %d, over %s: got %s right after the feature became %t", round, over.name(), got, enabled)
 		}
 	}
-	set(true)
+	set(resources, true)
 	after := all.state()
 	if after.targets != before.targets || after.executions != before.executions {
 		t.Errorf("a refused call wrote: before %+v, after %+v", before, after)
@@ -106,38 +117,38 @@ func TestFeaturesOfTheInstanceWinOverTheSystems(t *testing.T) {
 	must[*featurev2.ResetInstanceFeaturesResponse](s, &featurev2.ResetInstanceFeaturesRequest{})
 	for _, step := range []struct {
 		name string
-		do   func() *featurev2.SettingDetails
+		do   func() *object.SettingDetails
 		want *featurev2.Features // of the instance afterwards
 	}{
-		{"nobody decided", func() *featurev2.SettingDetails { return nil }, &featurev2.Features{
+		{"nobody decided", func() *object.SettingDetails { return nil }, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),
 		}},
-		{"the system decides two", func() *featurev2.SettingDetails {
+		{"the system decides two", func() *object.SettingDetails {
 			return as[*featurev2.SetSystemFeaturesResponse](s, s.SystemToken, &featurev2.SetSystemFeaturesRequest{Features: &featurev2.SetFeatures{UserSchema: ptr(true), MultitenancySettings: ptr(false)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(false, nobody), UserSchema: flag(true, system),
 		}},
-		{"the instance decides otherwise", func() *featurev2.SettingDetails {
+		{"the instance decides otherwise", func() *object.SettingDetails {
 			return must[*featurev2.SetInstanceFeaturesResponse](s, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{UserSchema: ptr(false), MultitenancyResourcesApi: ptr(true)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(true, instance), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, instance),
 		}},
-		{"setting one leaves the others", func() *featurev2.SettingDetails {
+		{"setting one leaves the others", func() *object.SettingDetails {
 			return must[*featurev2.SetInstanceFeaturesResponse](s, &featurev2.SetInstanceFeaturesRequest{Features: &featurev2.SetFeatures{OidcTokenExchange: ptr(true)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(true, instance), MultitenancySettings: flag(false, system), OidcTokenExchange: flag(true, instance), UserSchema: flag(false, instance),
 		}},
-		{"the system's change shows where the instance is silent", func() *featurev2.SettingDetails {
+		{"the system's change shows where the instance is silent", func() *object.SettingDetails {
 			return as[*featurev2.SetSystemFeaturesResponse](s, s.SystemToken, &featurev2.SetSystemFeaturesRequest{Features: &featurev2.SetFeatures{OidcTokenExchange: ptr(false), MultitenancySettings: ptr(true)}}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(true, instance), MultitenancySettings: flag(true, system), OidcTokenExchange: flag(true, instance), UserSchema: flag(false, instance),
 		}},
-		{"a reset gives the system's back", func() *featurev2.SettingDetails {
+		{"a reset gives the system's back", func() *object.SettingDetails {
 			return must[*featurev2.ResetInstanceFeaturesResponse](s, &featurev2.ResetInstanceFeaturesRequest{}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(true, system), OidcTokenExchange: flag(false, system), UserSchema: flag(true, system),
 		}},
-		{"the system's reset leaves nothing", func() *featurev2.SettingDetails {
+		{"the system's reset leaves nothing", func() *object.SettingDetails {
 			return as[*featurev2.ResetSystemFeaturesResponse](s, s.SystemToken, &featurev2.ResetSystemFeaturesRequest{}).GetDetails()
 		}, &featurev2.Features{
 			MultitenancyResourcesApi: flag(false, nobody), MultitenancySettings: flag(false, nobody), OidcTokenExchange: flag(false, nobody), UserSchema: flag(false, nobody),

@@ -3,18 +3,13 @@ package contract
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"io"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
 
-	"connectrpc.com/connect"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
@@ -27,57 +22,15 @@ type wireInput struct {
 	bytes  []byte
 }
 
-// rawCodec sends bytes as they are and keeps none of the answer.
-type rawCodec struct{}
-
-// Name implements the codecs of grpc-go and connect.
-func (rawCodec) Name() string { return "proto" }
-
-// Marshal implements the codecs of grpc-go and connect.
-func (rawCodec) Marshal(v any) ([]byte, error) { return v.(*raw).bytes, nil }
-
-// Unmarshal implements the codecs of grpc-go and connect. Connect reads statuses
-// with it too.
-func (rawCodec) Unmarshal(data []byte, v any) error {
-	if message, ok := v.(proto.Message); ok {
-		return proto.Unmarshal(data, message)
-	}
-	v.(*raw).bytes = data
-	return nil
-}
-
-type raw struct{ bytes []byte }
-
 // wireCalls returns the calls of an input on each transport of protobuf.
 func (s *suite) wireCalls(in *wireInput) (calls []func() outcome) {
-	answered := func() outcome { return outcome{message: &actionv3.GetTargetResponse{}} }
 	for _, over := range s.transports {
-		switch over := over.(type) {
-		case rpc:
+		if over, ok := over.(protobuf); ok {
 			calls = append(calls, func() outcome {
-				ctx := metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+s.AdminToken)
-				err := over.conn.Invoke(ctx, in.method, &raw{in.bytes}, &raw{}, grpc.ForceCodec(rawCodec{}))
-				if err == nil {
-					return answered()
+				_, out := over.send(s.t, s.t.Context(), s.AdminToken, in.method, in.bytes)
+				if out.refusal == nil {
+					out.message = &actionv3.GetTargetResponse{} // no answer is expected
 				}
-				out := outcome{refusal: status.Convert(err).Proto()}
-				out.check(s.t)
-				return out
-			})
-		case web:
-			calls = append(calls, func() outcome {
-				req := connect.NewRequest(&raw{in.bytes})
-				req.Header().Set("Authorization", "Bearer "+s.AdminToken)
-				client := connect.NewClient[raw, raw](over.client, over.issuer+in.method, connect.WithGRPCWeb(), connect.WithCodec(rawCodec{}))
-				_, err := client.CallUnary(s.t.Context(), req)
-				if err == nil {
-					return answered()
-				}
-				refusal, ok := errors.AsType[*connect.Error](err)
-				if !ok {
-					return lost(s.t, over, err)
-				}
-				out := outcome{refusal: statusOf(refusal)}
 				out.check(s.t)
 				return out
 			})
@@ -211,30 +164,12 @@ func TestSEC230_WhatIsNotServedIsRefused(t *testing.T) {
 	for _, method := range []string{
 		"/writ.action.v3alpha.ServiceActions/Nothing", "/writ.action.v3alpha.ServiceActions/createTarget", "/writ.nothing.Service/Get", "/x/y",
 	} {
-		for _, call := range s.unknownCalls(method) {
-			if got := call(); got != codes.Unimplemented {
-				t.Errorf("%s: got %s, want Unimplemented", method, got)
+		for _, over := range s.transports {
+			if over, ok := over.(protobuf); ok {
+				if _, got := over.send(t, t.Context(), s.AdminToken, method, nil); got.refusal == nil || got.code() != codes.Unimplemented {
+					t.Errorf("%s over %s: got %s, want Unimplemented", method, over.name(), got)
+				}
 			}
 		}
 	}
-}
-
-// unknownCalls returns calls of a method on gRPC and gRPC-web.
-func (s *suite) unknownCalls(method string) (calls []func() codes.Code) {
-	for _, over := range s.transports {
-		switch over := over.(type) {
-		case rpc:
-			calls = append(calls, func() codes.Code {
-				ctx := metadata.AppendToOutgoingContext(s.t.Context(), "authorization", "Bearer "+s.AdminToken)
-				return status.Code(over.conn.Invoke(ctx, method, &raw{}, &raw{}, grpc.ForceCodec(rawCodec{})))
-			})
-		case web:
-			calls = append(calls, func() codes.Code {
-				client := connect.NewClient[raw, raw](over.client, over.issuer+method, connect.WithGRPCWeb(), connect.WithCodec(rawCodec{}))
-				_, err := client.CallUnary(s.t.Context(), connect.NewRequest(&raw{}))
-				return codes.Code(connect.CodeOf(err))
-			})
-		}
-	}
-	return calls
 }

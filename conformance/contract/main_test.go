@@ -140,5 +140,15 @@ func (s *suite) writesNothing(call func()) {
 	}
 }
 
+// rememberSecret makes the test that sees value in any later answer fail
+// (SEC-059). Those of the operations allowed, by gRPC path, may show it; what
+// created it was answered before.
+func (s *suite) rememberSecret(value string, allowed ...string) {
+	s.t.Helper()
+	if err := harness.RememberSecret(value, allowed...); err != nil {
+		s.t.Error(err)
+	}
+}
+
 // wrong returns a context for requests that break the contract on purpose.
 func (s *suite) wrong() context.Context { return harness.WrongOnPurpose(s.t.Context()) }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -57,7 +56,12 @@ func newTransports(t *testing.T, server *harness.Server) []transport {
 	}
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 64
-	checked := &http.Client{Transport: server.Document(t).Transport(base), CheckRedirect: noRedirect}
+	checked := &http.Client{Transport: server.Document(t).Transport(harness.Guard(base)), CheckRedirect: noRedirect}
+	for _, token := range []string{server.AdminToken, server.ViewerToken, server.OrgOwnerToken, server.NobodyToken, server.SystemToken} {
+		if err := harness.RememberSecret(token); err != nil {
+			t.Fatal(err)
+		}
+	}
 	client, err := restclient.NewClient(server.Issuer, restclient.WithHTTPClient(checked))
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +69,8 @@ func newTransports(t *testing.T, server *harness.Server) []transport {
 	known := []transport{
 		rest{client},
 		rpc{conn},
-		web{"gRPC-web", &http.Client{Transport: base}, server.Issuer},
-		web{"gRPC-web text", &http.Client{Transport: textForm{base}}, server.Issuer},
+		web{"gRPC-web", &http.Client{Transport: harness.Guard(base)}, server.Issuer},
+		web{"gRPC-web text", &http.Client{Transport: harness.Guard(textForm{base})}, server.Issuer},
 		plain{checked, server.Issuer},
 	}
 	transportsOf.known[server.Issuer] = known
@@ -97,17 +101,18 @@ func (r rest) call(t testing.TB, ctx context.Context, token string, req proto.Me
 			return nil
 		}}
 	}
-	response, err := op.rest(ctx, &client, req)
+	args, err := op.arguments(&restclient.ClientWithResponses{ClientInterface: &client}, harness.OfOperation(ctx, op.path()), req)
 	if err != nil {
 		return lost(t, r, err)
 	}
-	defer response.Body.Close()
-	parsed, err := op.parse(response)
-	if err != nil {
+	results := op.generated.Func.Call(args)
+	if err, _ := results[1].Interface().(error); err != nil {
 		return lost(t, r, err)
 	}
+	parsed := results[0].Elem()
+	response := parsed.FieldByName("HTTPResponse").Interface().(*http.Response)
 	// The generated type of this status, written again: what it cannot hold is lost.
-	field := reflect.ValueOf(parsed).Elem().FieldByName(fmt.Sprintf("JSON%d", response.StatusCode))
+	field := parsed.FieldByName(fmt.Sprintf("JSON%d", response.StatusCode))
 	if !field.IsValid() || field.IsNil() {
 		return lost(t, r, fmt.Errorf("the generated client knows no answer of status %d to %s", response.StatusCode, op.method.Name()))
 	}
@@ -162,7 +167,7 @@ func (p plain) call(t testing.TB, ctx context.Context, token string, req proto.M
 // send sends a request that is made already.
 func (p plain) send(t testing.TB, op *operation, request *http.Request) outcome {
 	t.Helper()
-	response, err := p.client.Do(request)
+	response, err := p.client.Do(request.WithContext(harness.OfOperation(request.Context(), op.path())))
 	if err != nil {
 		return lost(t, p, err)
 	}
@@ -174,23 +179,81 @@ func (p plain) send(t testing.TB, op *operation, request *http.Request) outcome 
 	return ofJSON(t, p, op, response.StatusCode, response.Header, body)
 }
 
-// rpc calls native gRPC through the generated stubs.
+// protobuf is a transport that carries the bytes of messages.
+type protobuf interface {
+	transport
+	// send calls a method, that may not exist, with bytes that may be no message.
+	// The answer is nil when there is a refusal.
+	send(t testing.TB, ctx context.Context, token, method string, message []byte) (answer []byte, out outcome)
+}
+
+// callBytes calls an operation over a transport of bytes.
+func callBytes(t testing.TB, ctx context.Context, over protobuf, token string, req proto.Message) outcome {
+	t.Helper()
+	op := operationOf(req)
+	message, err := proto.Marshal(req)
+	if err != nil {
+		return lost(t, over, err)
+	}
+	answer, out := over.send(t, ctx, token, op.path(), message)
+	refusal, err := proto.Marshal(out.refusal)
+	if err := errors.Join(err, harness.FindSecret(op.path(), answer, refusal)); err != nil {
+		return lost(t, over, err)
+	}
+	if out.refusal == nil {
+		out.message = op.answer()
+		if err := proto.Unmarshal(answer, out.message); err != nil {
+			return lost(t, over, err)
+		}
+		if unknown := out.message.ProtoReflect().GetUnknown(); len(unknown) > 0 {
+			t.Errorf("%s: the answer has unknown fields: %x", over.name(), unknown)
+		}
+	}
+	out.check(t)
+	return out
+}
+
+// raw is a message in its bytes.
+type raw struct{ bytes []byte }
+
+// rawCodec sends and keeps bytes as they are.
+type rawCodec struct{}
+
+// Name implements the codecs of grpc-go and connect.
+func (rawCodec) Name() string { return "proto" }
+
+// Marshal implements the codecs of grpc-go and connect.
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.(*raw).bytes, nil }
+
+// Unmarshal implements the codecs of grpc-go and connect. Connect reads statuses
+// with it too, and uses data again.
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	if message, ok := v.(proto.Message); ok {
+		return proto.Unmarshal(data, message)
+	}
+	v.(*raw).bytes = bytes.Clone(data)
+	return nil
+}
+
+// rpc calls native gRPC.
 type rpc struct{ conn *grpc.ClientConn }
 
 func (rpc) name() string { return "gRPC" }
 
 func (r rpc) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
 	t.Helper()
+	return callBytes(t, ctx, r, token, req)
+}
+
+func (r rpc) send(_ testing.TB, ctx context.Context, token, method string, message []byte) ([]byte, outcome) {
 	if token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	}
-	message, err := operationOf(req).grpc(ctx, r.conn, req)
-	out := outcome{message: message}
-	if err != nil {
-		out = outcome{refusal: status.Convert(err).Proto()}
+	var answer raw
+	if err := r.conn.Invoke(ctx, method, &raw{message}, &answer, grpc.ForceCodec(rawCodec{})); err != nil {
+		return nil, outcome{refusal: status.Convert(err).Proto()}
 	}
-	out.check(t)
-	return out
+	return answer.bytes, outcome{}
 }
 
 // web calls gRPC-web, as browsers do, over HTTP/1.1.
@@ -204,21 +267,24 @@ func (w web) name() string { return w.form }
 
 func (w web) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
 	t.Helper()
-	header := http.Header{}
+	return callBytes(t, ctx, w, token, req)
+}
+
+func (w web) send(t testing.TB, ctx context.Context, token, method string, message []byte) ([]byte, outcome) {
+	t.Helper()
+	call := connect.NewRequest(&raw{message})
 	if token != "" {
-		header.Set("Authorization", "Bearer "+token)
+		call.Header().Set("Authorization", "Bearer "+token)
 	}
-	message, answered, err := operationOf(req).web(ctx, w.client, w.issuer, header, req)
+	answer, err := connect.NewClient[raw, raw](w.client, w.issuer+method, connect.WithGRPCWeb(), connect.WithCodec(rawCodec{})).CallUnary(ctx, call)
 	if err == nil {
-		return outcome{message: message, header: answered}
+		return answer.Msg.bytes, outcome{header: answer.Header()}
 	}
 	refusal, ok := errors.AsType[*connect.Error](err)
 	if !ok {
-		return lost(t, w, err)
+		return nil, lost(t, w, err)
 	}
-	out := outcome{refusal: statusOf(refusal), header: refusal.Meta()}
-	out.check(t)
-	return out
+	return nil, outcome{refusal: statusOf(refusal), header: refusal.Meta()}
 }
 
 // textForm turns gRPC-web into its text form and back: everything in base64.

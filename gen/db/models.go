@@ -9,6 +9,21 @@ import (
 	"time"
 )
 
+type Authenticator struct {
+	InstanceID   string    `db:"instance_id"`
+	ID           string    `db:"id"`
+	OrgID        string    `db:"org_id"`
+	UserID       string    `db:"user_id"`
+	Type         int16     `db:"type"`
+	Address      string    `db:"address"`
+	IsVerified   bool      `db:"is_verified"`
+	Secret       []byte    `db:"secret"`
+	LastStep     int64     `db:"last_step"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
+}
+
 type Domain struct {
 	InstanceID      string    `db:"instance_id"`
 	ID              string    `db:"id"`
@@ -80,6 +95,15 @@ type Instance struct {
 	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
 }
 
+type LanguageSetting struct {
+	InstanceID          string    `db:"instance_id"`
+	OrgID               string    `db:"org_id"`
+	DefaultLanguage     *string   `db:"default_language"`
+	RestrictedLanguages []string  `db:"restricted_languages"`
+	Sequence            int64     `db:"sequence"`
+	ChangeDate          time.Time `db:"change_date"`
+}
+
 type MachineKey struct {
 	InstanceID     string     `db:"instance_id"`
 	ID             string     `db:"id"`
@@ -105,6 +129,35 @@ type Membership struct {
 	Sequence       int64     `db:"sequence"`
 	CreationDate   time.Time `db:"creation_date"`
 	ChangeDate     time.Time `db:"change_date"`
+}
+
+type Message struct {
+	InstanceID   string          `db:"instance_id"`
+	ID           string          `db:"id"`
+	OrgID        string          `db:"org_id"`
+	UserID       string          `db:"user_id"`
+	Kind         int16           `db:"kind"`
+	Template     string          `db:"template"`
+	Recipient    string          `db:"recipient"`
+	Language     string          `db:"language"`
+	Payload      json.RawMessage `db:"payload"`
+	State        int16           `db:"state"`
+	Attempts     int32           `db:"attempts"`
+	NextAttempt  time.Time       `db:"next_attempt"`
+	CreationDate time.Time       `db:"creation_date"`
+	SentDate     *time.Time      `db:"sent_date"`
+}
+
+type OneTimeCode struct {
+	InstanceID      string    `db:"instance_id"`
+	Purpose         int16     `db:"purpose"`
+	SubjectID       string    `db:"subject_id"`
+	AuthenticatorID string    `db:"authenticator_id"`
+	SessionID       *string   `db:"session_id"`
+	Salt            []byte    `db:"salt"`
+	Hash            []byte    `db:"hash"`
+	Attempts        int32     `db:"attempts"`
+	ExpirationDate  time.Time `db:"expiration_date"`
 }
 
 type Organization struct {
@@ -136,6 +189,28 @@ type RowCount struct {
 	Resource   string `db:"resource"`
 	Slot       int16  `db:"slot"`
 	N          int64  `db:"n"`
+}
+
+type Session struct {
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+	OrgID              *string         `db:"org_id"`
+	UserID             *string         `db:"user_id"`
+	Creator            string          `db:"creator"`
+	TokenHash          []byte          `db:"token_hash"`
+	ExpirationDate     *time.Time      `db:"expiration_date"`
+	FingerprintID      string          `db:"fingerprint_id"`
+	Ip                 string          `db:"ip"`
+	Description        string          `db:"description"`
+	Metadata           json.RawMessage `db:"metadata"`
+	UserVerifiedAt     *time.Time      `db:"user_verified_at"`
+	PasswordVerifiedAt *time.Time      `db:"password_verified_at"`
+	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
+	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
+	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	Sequence           int64           `db:"sequence"`
+	CreationDate       time.Time       `db:"creation_date"`
+	ChangeDate         time.Time       `db:"change_date"`
 }
 
 type Target struct {
@@ -186,6 +261,9 @@ type User struct {
 	SchemaID               *string    `db:"schema_id"`
 	SchemaRevision         int32      `db:"schema_revision"`
 	Data                   []byte     `db:"data"`
+	FailedPasswordAttempts int32      `db:"failed_password_attempts"`
+	FailedOtpAttempts      int32      `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time  `db:"failed_otp_until"`
 }
 
 type UserMetadatum struct {
@@ -198,4 +276,25 @@ type UserMetadatum struct {
 	Sequence     int64     `db:"sequence"`
 	CreationDate time.Time `db:"creation_date"`
 	ChangeDate   time.Time `db:"change_date"`
+}
+
+type UserSchema struct {
+	InstanceID             string          `db:"instance_id"`
+	ID                     string          `db:"id"`
+	Type                   string          `db:"type"`
+	TypeFolded             string          `db:"type_folded"`
+	Schema                 json.RawMessage `db:"schema"`
+	Revision               int32           `db:"revision"`
+	PossibleAuthenticators []int16         `db:"possible_authenticators"`
+	State                  int16           `db:"state"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
+}
+
+type UserSchemaRevision struct {
+	InstanceID string          `db:"instance_id"`
+	SchemaID   string          `db:"schema_id"`
+	Revision   int32           `db:"revision"`
+	Schema     json.RawMessage `db:"schema"`
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AccessTokenType.
@@ -32,6 +33,30 @@ func (e AccessTokenType) Valid() bool {
 	case ACCESSTOKENTYPEOPAQUE:
 		return true
 	case ACCESSTOKENTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthenticatorV3AlphaAuthenticatorType.
+const (
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL    AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS      AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP        AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AuthenticatorV3AlphaAuthenticatorType enum.
+func (e AuthenticatorV3AlphaAuthenticatorType) Valid() bool {
+	switch e {
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+		return true
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+		return true
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
+		return true
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -140,6 +165,33 @@ func (e ExecutionTypeFilterType) Valid() bool {
 	}
 }
 
+// Defines values for InstanceFieldName.
+const (
+	INSTANCEFIELDNAMECHANGEDATE   InstanceFieldName = "INSTANCE_FIELD_NAME_CHANGE_DATE"
+	INSTANCEFIELDNAMECREATIONDATE InstanceFieldName = "INSTANCE_FIELD_NAME_CREATION_DATE"
+	INSTANCEFIELDNAMEID           InstanceFieldName = "INSTANCE_FIELD_NAME_ID"
+	INSTANCEFIELDNAMENAME         InstanceFieldName = "INSTANCE_FIELD_NAME_NAME"
+	INSTANCEFIELDNAMEUNSPECIFIED  InstanceFieldName = "INSTANCE_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the InstanceFieldName enum.
+func (e InstanceFieldName) Valid() bool {
+	switch e {
+	case INSTANCEFIELDNAMECHANGEDATE:
+		return true
+	case INSTANCEFIELDNAMECREATIONDATE:
+		return true
+	case INSTANCEFIELDNAMEID:
+		return true
+	case INSTANCEFIELDNAMENAME:
+		return true
+	case INSTANCEFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MachineKeyFieldName.
 const (
 	MACHINEKEYFIELDNAMECHANGEDATE     MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CHANGE_DATE"
@@ -182,6 +234,123 @@ func (e MachineKeyType) Valid() bool {
 	case MACHINEKEYTYPERSA2048:
 		return true
 	case MACHINEKEYTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MembershipFieldName.
+const (
+	MEMBERSHIPFIELDNAMECHANGEDATE   MembershipFieldName = "MEMBERSHIP_FIELD_NAME_CHANGE_DATE"
+	MEMBERSHIPFIELDNAMECREATIONDATE MembershipFieldName = "MEMBERSHIP_FIELD_NAME_CREATION_DATE"
+	MEMBERSHIPFIELDNAMEID           MembershipFieldName = "MEMBERSHIP_FIELD_NAME_ID"
+	MEMBERSHIPFIELDNAMELEVEL        MembershipFieldName = "MEMBERSHIP_FIELD_NAME_LEVEL"
+	MEMBERSHIPFIELDNAMEUNSPECIFIED  MembershipFieldName = "MEMBERSHIP_FIELD_NAME_UNSPECIFIED"
+	MEMBERSHIPFIELDNAMEUSERID       MembershipFieldName = "MEMBERSHIP_FIELD_NAME_USER_ID"
+)
+
+// Valid indicates whether the value is a known member of the MembershipFieldName enum.
+func (e MembershipFieldName) Valid() bool {
+	switch e {
+	case MEMBERSHIPFIELDNAMECHANGEDATE:
+		return true
+	case MEMBERSHIPFIELDNAMECREATIONDATE:
+		return true
+	case MEMBERSHIPFIELDNAMEID:
+		return true
+	case MEMBERSHIPFIELDNAMELEVEL:
+		return true
+	case MEMBERSHIPFIELDNAMEUNSPECIFIED:
+		return true
+	case MEMBERSHIPFIELDNAMEUSERID:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MembershipLevel.
+const (
+	MembershipLevelMEMBERSHIPLEVELINSTANCE     MembershipLevel = "MEMBERSHIP_LEVEL_INSTANCE"
+	MembershipLevelMEMBERSHIPLEVELORG          MembershipLevel = "MEMBERSHIP_LEVEL_ORG"
+	MembershipLevelMEMBERSHIPLEVELPROJECT      MembershipLevel = "MEMBERSHIP_LEVEL_PROJECT"
+	MembershipLevelMEMBERSHIPLEVELPROJECTGRANT MembershipLevel = "MEMBERSHIP_LEVEL_PROJECT_GRANT"
+	MembershipLevelMEMBERSHIPLEVELSYSTEM       MembershipLevel = "MEMBERSHIP_LEVEL_SYSTEM"
+	MembershipLevelMEMBERSHIPLEVELUNSPECIFIED  MembershipLevel = "MEMBERSHIP_LEVEL_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MembershipLevel enum.
+func (e MembershipLevel) Valid() bool {
+	switch e {
+	case MembershipLevelMEMBERSHIPLEVELINSTANCE:
+		return true
+	case MembershipLevelMEMBERSHIPLEVELORG:
+		return true
+	case MembershipLevelMEMBERSHIPLEVELPROJECT:
+		return true
+	case MembershipLevelMEMBERSHIPLEVELPROJECTGRANT:
+		return true
+	case MembershipLevelMEMBERSHIPLEVELSYSTEM:
+		return true
+	case MembershipLevelMEMBERSHIPLEVELUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MembershipLevelFilterLevel.
+const (
+	MembershipLevelFilterLevelMEMBERSHIPLEVELINSTANCE     MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_INSTANCE"
+	MembershipLevelFilterLevelMEMBERSHIPLEVELORG          MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_ORG"
+	MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECT      MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_PROJECT"
+	MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECTGRANT MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_PROJECT_GRANT"
+	MembershipLevelFilterLevelMEMBERSHIPLEVELSYSTEM       MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_SYSTEM"
+)
+
+// Valid indicates whether the value is a known member of the MembershipLevelFilterLevel enum.
+func (e MembershipLevelFilterLevel) Valid() bool {
+	switch e {
+	case MembershipLevelFilterLevelMEMBERSHIPLEVELINSTANCE:
+		return true
+	case MembershipLevelFilterLevelMEMBERSHIPLEVELORG:
+		return true
+	case MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECT:
+		return true
+	case MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECTGRANT:
+		return true
+	case MembershipLevelFilterLevelMEMBERSHIPLEVELSYSTEM:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OTPEmailIsVerified.
+const (
+	OTPEmailIsVerifiedTrue OTPEmailIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPEmailIsVerified enum.
+func (e OTPEmailIsVerified) Valid() bool {
+	switch e {
+	case OTPEmailIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OTPPhoneIsVerified.
+const (
+	OTPPhoneIsVerifiedTrue OTPPhoneIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPPhoneIsVerified enum.
+func (e OTPPhoneIsVerified) Valid() bool {
+	switch e {
+	case OTPPhoneIsVerifiedTrue:
 		return true
 	default:
 		return false
@@ -269,6 +438,42 @@ func (e PersonalAccessTokenFieldName) Valid() bool {
 	}
 }
 
+// Defines values for PossibleAuthenticatorsTypes.
+const (
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEIDENTITYPROVIDER PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPEMAIL         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPSMS           PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_OTP_SMS"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEPASSWORD         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_PASSWORD"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEPUBLICKEY        PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPETOTP             PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_TOTP"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEUSERNAME         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_USERNAME"
+	PossibleAuthenticatorsTypesAUTHENTICATORTYPEWEBAUTHN         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_WEBAUTHN"
+)
+
+// Valid indicates whether the value is a known member of the PossibleAuthenticatorsTypes enum.
+func (e PossibleAuthenticatorsTypes) Valid() bool {
+	switch e {
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEIDENTITYPROVIDER:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPEMAIL:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPSMS:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEPASSWORD:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEPUBLICKEY:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPETOTP:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEUSERNAME:
+		return true
+	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEWEBAUTHN:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RequestExecutionAll.
 const (
 	RequestExecutionAllTrue RequestExecutionAll = true
@@ -323,6 +528,90 @@ const (
 func (e ResponseExecutionInputAll) Valid() bool {
 	switch e {
 	case ResponseExecutionInputAllTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SchemaV3AlphaAuthenticatorType.
+const (
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS           SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY        SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP             SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED      SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
+)
+
+// Valid indicates whether the value is a known member of the SchemaV3AlphaAuthenticatorType enum.
+func (e SchemaV3AlphaAuthenticatorType) Valid() bool {
+	switch e {
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionFieldName.
+const (
+	SESSIONFIELDNAMECHANGEDATE   SessionFieldName = "SESSION_FIELD_NAME_CHANGE_DATE"
+	SESSIONFIELDNAMECREATIONDATE SessionFieldName = "SESSION_FIELD_NAME_CREATION_DATE"
+	SESSIONFIELDNAMEID           SessionFieldName = "SESSION_FIELD_NAME_ID"
+	SESSIONFIELDNAMEUNSPECIFIED  SessionFieldName = "SESSION_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SessionFieldName enum.
+func (e SessionFieldName) Valid() bool {
+	switch e {
+	case SESSIONFIELDNAMECHANGEDATE:
+		return true
+	case SESSIONFIELDNAMECREATIONDATE:
+		return true
+	case SESSIONFIELDNAMEID:
+		return true
+	case SESSIONFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionState.
+const (
+	SESSIONSTATEACTIVE      SessionState = "SESSION_STATE_ACTIVE"
+	SESSIONSTATEEXPIRED     SessionState = "SESSION_STATE_EXPIRED"
+	SESSIONSTATEUNSPECIFIED SessionState = "SESSION_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SessionState enum.
+func (e SessionState) Valid() bool {
+	switch e {
+	case SESSIONSTATEACTIVE:
+		return true
+	case SESSIONSTATEEXPIRED:
+		return true
+	case SESSIONSTATEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -536,6 +825,75 @@ func (e UserMetadataFieldName) Valid() bool {
 	}
 }
 
+// Defines values for UserSchemaPossibleAuthenticators.
+const (
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEIDENTITYPROVIDER UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPEMAIL         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPSMS           UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_OTP_SMS"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPASSWORD         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_PASSWORD"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPUBLICKEY        UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPETOTP             UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_TOTP"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEUSERNAME         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_USERNAME"
+	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEWEBAUTHN         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_WEBAUTHN"
+)
+
+// Valid indicates whether the value is a known member of the UserSchemaPossibleAuthenticators enum.
+func (e UserSchemaPossibleAuthenticators) Valid() bool {
+	switch e {
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEIDENTITYPROVIDER:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPEMAIL:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPSMS:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPASSWORD:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPUBLICKEY:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPETOTP:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEUSERNAME:
+		return true
+	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEWEBAUTHN:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserSchemaFieldName.
+const (
+	USERSCHEMAFIELDNAMECHANGEDATE   UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_CHANGE_DATE"
+	USERSCHEMAFIELDNAMECREATIONDATE UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_CREATION_DATE"
+	USERSCHEMAFIELDNAMEID           UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_ID"
+	USERSCHEMAFIELDNAMEREVISION     UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_REVISION"
+	USERSCHEMAFIELDNAMESTATE        UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_STATE"
+	USERSCHEMAFIELDNAMETYPE         UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_TYPE"
+	USERSCHEMAFIELDNAMEUNSPECIFIED  UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserSchemaFieldName enum.
+func (e UserSchemaFieldName) Valid() bool {
+	switch e {
+	case USERSCHEMAFIELDNAMECHANGEDATE:
+		return true
+	case USERSCHEMAFIELDNAMECREATIONDATE:
+		return true
+	case USERSCHEMAFIELDNAMEID:
+		return true
+	case USERSCHEMAFIELDNAMEREVISION:
+		return true
+	case USERSCHEMAFIELDNAMESTATE:
+		return true
+	case USERSCHEMAFIELDNAMETYPE:
+		return true
+	case USERSCHEMAFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserState.
 const (
 	UserStateUSERSTATEACTIVE      UserState = "USER_STATE_ACTIVE"
@@ -620,6 +978,126 @@ func (e ValidationType) Valid() bool {
 	}
 }
 
+// Defines values for CreateMembershipParamsCtxSystem.
+const (
+	CreateMembershipParamsCtxSystemTrue CreateMembershipParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateMembershipParamsCtxSystem enum.
+func (e CreateMembershipParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateMembershipParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ListAvailableRolesParamsCtxSystem.
+const (
+	ListAvailableRolesParamsCtxSystemTrue ListAvailableRolesParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ListAvailableRolesParamsCtxSystem enum.
+func (e ListAvailableRolesParamsCtxSystem) Valid() bool {
+	switch e {
+	case ListAvailableRolesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchMembershipsParamsCtxSystem.
+const (
+	SearchMembershipsParamsCtxSystemTrue SearchMembershipsParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SearchMembershipsParamsCtxSystem enum.
+func (e SearchMembershipsParamsCtxSystem) Valid() bool {
+	switch e {
+	case SearchMembershipsParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeleteMembershipParamsCtxSystem.
+const (
+	DeleteMembershipParamsCtxSystemTrue DeleteMembershipParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the DeleteMembershipParamsCtxSystem enum.
+func (e DeleteMembershipParamsCtxSystem) Valid() bool {
+	switch e {
+	case DeleteMembershipParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GetMembershipParamsCtxSystem.
+const (
+	GetMembershipParamsCtxSystemTrue GetMembershipParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the GetMembershipParamsCtxSystem enum.
+func (e GetMembershipParamsCtxSystem) Valid() bool {
+	switch e {
+	case GetMembershipParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PatchMembershipParamsCtxSystem.
+const (
+	PatchMembershipParamsCtxSystemTrue PatchMembershipParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the PatchMembershipParamsCtxSystem enum.
+func (e PatchMembershipParamsCtxSystem) Valid() bool {
+	switch e {
+	case PatchMembershipParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveLanguagesParamsCtxSystem.
+const (
+	ResolveLanguagesParamsCtxSystemTrue ResolveLanguagesParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveLanguagesParamsCtxSystem enum.
+func (e ResolveLanguagesParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveLanguagesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetLanguagesParamsCtxSystem.
+const (
+	SetLanguagesParamsCtxSystemTrue SetLanguagesParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetLanguagesParamsCtxSystem enum.
+func (e SetLanguagesParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetLanguagesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // AccessTokenType AccessTokenType is the kind of access tokens a service gets.
 type AccessTokenType string
 
@@ -635,10 +1113,133 @@ type ActivateUserReply struct {
 	Details Details `json:"details"`
 }
 
+// ActivateUserSchemaReply ActivateUserSchemaResponse is the response of ActivateUserSchema.
+type ActivateUserSchemaReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// AddOTPEmailReply AddOTPEmailResponse is the response of AddOTPEmail.
+type AddOTPEmailReply struct {
+	// Details ID, sequence and date of the new registration.
+	Details Details `json:"details"`
+
+	// OtpEmailID The ID of the registration.
+	OtpEmailID string `json:"otpEmailId"`
+
+	// VerificationCode The code, when it was to be returned.
+	VerificationCode *string `json:"verificationCode,omitempty"`
+}
+
+// AddOTPSMSReply AddOTPSMSResponse is the response of AddOTPSMS.
+type AddOTPSMSReply struct {
+	// Details ID, sequence and date of the new registration.
+	Details Details `json:"details"`
+
+	// OtpSmsID The ID of the registration.
+	OtpSmsID string `json:"otpSmsId"`
+
+	// VerificationCode The code, when it was to be returned.
+	VerificationCode *string `json:"verificationCode,omitempty"`
+}
+
+// AddTOTPReply AddTOTPResponse is the response of AddTOTP.
+type AddTOTPReply struct {
+	// Details ID, sequence and date of the new authenticator.
+	Details Details `json:"details"`
+
+	// Secret The secret in Base32, to type it in. It is shown once.
+	Secret string `json:"secret"`
+
+	// TotpID The ID of the authenticator.
+	TotpID string `json:"totpId"`
+
+	// URI What the app reads as a QR code: an otpauth URI with the secret. It is shown once.
+	URI string `json:"uri"`
+}
+
+// Authenticator Authenticator is an authenticator without its secrets.
+type Authenticator struct {
+	// Address Where codes go: a phone number or an e-mail address.
+	Address string `json:"address"`
+
+	// Details When and where it last changed.
+	Details Details `json:"details"`
+
+	// IsVerified Whether it counts.
+	IsVerified bool `json:"isVerified"`
+
+	// Type What it is.
+	Type AuthenticatorV3AlphaAuthenticatorType `json:"type"`
+}
+
+// AuthenticatorV3AlphaAuthenticatorType AuthenticatorType is what an authenticator is.
+type AuthenticatorV3AlphaAuthenticatorType string
+
 // BoolFilter BoolFilter compares a yes or no of a resource.
 type BoolFilter struct {
 	// Value The value to find.
 	Value *bool `json:"value,omitempty"`
+}
+
+// BulkLimitReply BulkLimitResponse is the response of BulkLimit.
+type BulkLimitReply struct {
+	// Details Sequence and date of the last change of each, in the order asked for.
+	Details []Details `json:"details"`
+}
+
+// Challenges Challenges are codes to be made. They need the user to be known.
+type Challenges struct {
+	// OtpEmail A code by e-mail to a verified address of the user.
+	OtpEmail *CodeChallenge `json:"otpEmail,omitempty"`
+
+	// OtpSms A code by SMS to a verified phone number of the user.
+	OtpSms *CodeChallenge `json:"otpSms,omitempty"`
+}
+
+// CheckCode CheckCode is a code that was sent.
+type CheckCode struct {
+	// Code The code.
+	Code string `json:"code"`
+}
+
+// CheckPassword CheckPassword is a password.
+type CheckPassword struct {
+	// Password The password.
+	Password string `json:"password"`
+}
+
+// CheckTOTP CheckTOTP is a code of an authenticator app.
+type CheckTOTP struct {
+	// Code The code.
+	Code string `json:"code"`
+}
+
+// CheckUser CheckUser names a user.
+type CheckUser struct {
+	// LoginName By login name: the username, an @ and a domain of the user's organization.
+	LoginName *string `json:"loginName,omitempty"`
+
+	// UserID By ID.
+	UserID *string `json:"userId,omitempty"`
+}
+
+// Checks Checks are what a user proves. All but the first need the user to be known.
+type Checks struct {
+	// OtpEmail The code of the last e-mail challenge of this session.
+	OtpEmail *CheckCode `json:"otpEmail,omitempty"`
+
+	// OtpSms The code of the last SMS challenge of this session.
+	OtpSms *CheckCode `json:"otpSms,omitempty"`
+
+	// Password Their password.
+	Password *CheckPassword `json:"password,omitempty"`
+
+	// Totp The current code of their authenticator app.
+	Totp *CheckTOTP `json:"totp,omitempty"`
+
+	// User Who the user is. Once known they stay.
+	User *CheckUser `json:"user,omitempty"`
 }
 
 // ClientSecret ClientSecret says how a client secret is replaced.
@@ -647,6 +1248,15 @@ type ClientSecret struct {
 	//
 	// Example: 10s
 	Overlap *string `json:"overlap,omitempty"`
+}
+
+// CodeChallenge CodeChallenge is a code to be made. A newer one voids it.
+type CodeChallenge struct {
+	// AuthenticatorID The authenticator to use; the oldest one when absent.
+	AuthenticatorID *string `json:"authenticatorId,omitempty"`
+
+	// ReturnCode Answer the code instead of sending it; needs the permission session.write.
+	ReturnCode *bool `json:"returnCode,omitempty"`
 }
 
 // Condition Condition says when an execution triggers.
@@ -685,6 +1295,21 @@ type CreateDomainReply struct {
 	Details Details `json:"details"`
 }
 
+// CreateInstanceReply CreateInstanceResponse is the response of CreateInstance.
+type CreateInstanceReply struct {
+	// Details ID, sequence and date of the new instance.
+	Details Details `json:"details"`
+
+	// OrganizationID The ID of the default organization.
+	OrganizationID string `json:"organizationId"`
+
+	// OwnerID The ID of the owner, if one was asked for.
+	OwnerID *string `json:"ownerId,omitempty"`
+
+	// OwnerToken A personal access token of the owner; shown only here.
+	OwnerToken *string `json:"ownerToken,omitempty"`
+}
+
 // CreateMachineKeyReply CreateMachineKeyResponse is the response of CreateMachineKey.
 type CreateMachineKeyReply struct {
 	// Details ID, sequence and date of the new key.
@@ -695,6 +1320,12 @@ type CreateMachineKeyReply struct {
 
 	// KeyID The ID of the key, which goes into the header of what is signed with it.
 	KeyID string `json:"keyId"`
+}
+
+// CreateMembershipReply CreateMembershipResponse is the response of CreateMembership.
+type CreateMembershipReply struct {
+	// Details ID, sequence and date of the new membership.
+	Details Details `json:"details"`
 }
 
 // CreateOrganizationReply CreateOrganizationResponse is the response of CreateOrganization.
@@ -712,6 +1343,18 @@ type CreatePersonalAccessTokenReply struct {
 	Token string `json:"token"`
 }
 
+// CreateSessionReply CreateSessionResponse is the response of CreateSession.
+type CreateSessionReply struct {
+	// Challenges The codes that were to be answered.
+	Challenges *MadeChallenges `json:"challenges,omitempty"`
+
+	// Details ID, sequence and date of the new session.
+	Details Details `json:"details"`
+
+	// SessionToken The token of the session, shown once.
+	SessionToken string `json:"sessionToken"`
+}
+
 // CreateTargetReply CreateTargetResponse is the response of CreateTarget.
 type CreateTargetReply struct {
 	// Details ID, sequence and date of the new target.
@@ -724,6 +1367,12 @@ type CreateUserReply struct {
 	Details Details `json:"details"`
 }
 
+// CreateUserSchemaReply CreateUserSchemaResponse is the response of CreateUserSchema.
+type CreateUserSchemaReply struct {
+	// Details ID, sequence and date of the new user schema.
+	Details Details `json:"details"`
+}
+
 // DeactivateOrganizationReply DeactivateOrganizationResponse is the response of DeactivateOrganization.
 type DeactivateOrganizationReply struct {
 	// Details Sequence and date of the change.
@@ -732,6 +1381,12 @@ type DeactivateOrganizationReply struct {
 
 // DeactivateUserReply DeactivateUserResponse is the response of DeactivateUser.
 type DeactivateUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeactivateUserSchemaReply DeactivateUserSchemaResponse is the response of DeactivateUserSchema.
+type DeactivateUserSchemaReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -754,8 +1409,20 @@ type DeleteExecutionReply struct {
 	Details Details `json:"details"`
 }
 
+// DeleteInstanceReply DeleteInstanceResponse is the response of DeleteInstance.
+type DeleteInstanceReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteMachineKeyReply DeleteMachineKeyResponse is the response of DeleteMachineKey.
 type DeleteMachineKeyReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteMembershipReply DeleteMembershipResponse is the response of DeleteMembership.
+type DeleteMembershipReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
@@ -768,6 +1435,12 @@ type DeleteOrganizationReply struct {
 
 // DeletePersonalAccessTokenReply DeletePersonalAccessTokenResponse is the response of DeletePersonalAccessToken.
 type DeletePersonalAccessTokenReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteSessionReply DeleteSessionResponse is the response of DeleteSession.
+type DeleteSessionReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
@@ -786,6 +1459,12 @@ type DeleteUserMetadataReply struct {
 
 // DeleteUserReply DeleteUserResponse is the response of DeleteUser.
 type DeleteUserReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteUserSchemaReply DeleteUserSchemaResponse is the response of DeleteUserSchema.
+type DeleteUserSchemaReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
@@ -842,6 +1521,18 @@ type Email struct {
 
 	// IsVerified Whether it is known to be theirs.
 	IsVerified *bool `json:"isVerified,omitempty"`
+}
+
+// EndSessionReply EndSessionResponse is the response of EndSession.
+type EndSessionReply struct {
+	// Details Sequence and date of the end.
+	Details Details `json:"details"`
+}
+
+// EndSessionRequest EndSessionRequest is the request of EndSession.
+type EndSessionRequest struct {
+	// SessionToken The token of the last answer.
+	SessionToken string `json:"sessionToken"`
 }
 
 // EventExecution EventExecution names the events that trigger.
@@ -921,6 +1612,30 @@ type ExecutionTypeFilter struct {
 
 // ExecutionTypeFilterType The type.
 type ExecutionTypeFilterType string
+
+// Factor Factor is something proven.
+type Factor struct {
+	// VerifiedAt When it was proven last.
+	VerifiedAt time.Time `json:"verifiedAt"`
+}
+
+// Factors Factors are what is proven in a session.
+type Factors struct {
+	// OtpEmail A code by e-mail.
+	OtpEmail *Factor `json:"otpEmail,omitempty"`
+
+	// OtpSms A code by SMS.
+	OtpSms *Factor `json:"otpSms,omitempty"`
+
+	// Password The password.
+	Password *Factor `json:"password,omitempty"`
+
+	// Totp The authenticator app.
+	Totp *Factor `json:"totp,omitempty"`
+
+	// User Who the user is.
+	User *UserFactor `json:"user,omitempty"`
+}
 
 // FeatureFlag FeatureFlag is a flag as it applies, with the level that decided it.
 type FeatureFlag struct {
@@ -1012,6 +1727,29 @@ type GetHuman struct {
 	Profile *Profile `json:"profile,omitempty"`
 }
 
+// GetInstance GetInstance is an instance with its details.
+type GetInstance struct {
+	// AuditLogRetention How long events are kept; 0s: for good.
+	//
+	// Example: 10s
+	AuditLogRetention string `json:"auditLogRetention"`
+
+	// Blocked Whether it is blocked.
+	Blocked bool `json:"blocked"`
+
+	// DefaultOrg Its default organization.
+	DefaultOrg string `json:"defaultOrg"`
+
+	// Details When and where the instance last changed.
+	Details Details `json:"details"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// PrimaryDomain Its primary domain.
+	PrimaryDomain string `json:"primaryDomain"`
+}
+
 // GetInstanceDefaultReply GetInstanceDefaultResponse is the response of GetInstanceDefault.
 type GetInstanceDefaultReply struct {
 	// Organization The default organization.
@@ -1027,6 +1765,12 @@ type GetInstanceFeaturesReply struct {
 	Features Features `json:"features"`
 }
 
+// GetInstanceReply GetInstanceResponse is the response of GetInstance.
+type GetInstanceReply struct {
+	// Instance The instance with its details.
+	Instance GetInstance `json:"instance"`
+}
+
 // GetMachineKey GetMachineKey is a key of a service user.
 type GetMachineKey struct {
 	// CreationDate The time of creation.
@@ -1040,6 +1784,30 @@ type GetMachineKey struct {
 
 	// PublicKey The public key in PEM.
 	PublicKey string `json:"publicKey"`
+}
+
+// GetMembership GetMembership is a membership with its details.
+type GetMembership struct {
+	// Details When and where the membership last changed.
+	Details Details `json:"details"`
+
+	// Level The kind of object.
+	Level MembershipLevel `json:"level"`
+
+	// ObjectID The object's ID; empty for the system.
+	ObjectID string `json:"objectId"`
+
+	// Roles The roles.
+	Roles []string `json:"roles"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// GetMembershipReply GetMembershipResponse is the response of GetMembership.
+type GetMembershipReply struct {
+	// Membership The membership with its details.
+	Membership GetMembership `json:"membership"`
 }
 
 // GetOrganization GetOrganization is an organization with its details.
@@ -1103,6 +1871,39 @@ type GetService struct {
 
 	// Name A name for people.
 	Name string `json:"name"`
+}
+
+// GetSession GetSession is a session with its details.
+type GetSession struct {
+	// CreationDate When it was made.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Creator Who made it.
+	Creator string `json:"creator"`
+
+	// Details When and where the session last changed.
+	Details Details `json:"details"`
+
+	// ExpirationDate When its lifetime ends; absent when it does not.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Factors What is proven; nothing but the user once it expired.
+	Factors Factors `json:"factors"`
+
+	// Metadata Data of the caller, by key.
+	Metadata map[string][]byte `json:"metadata"`
+
+	// State Whether it counts.
+	State SessionState `json:"state"`
+
+	// UserAgent Where the user is.
+	UserAgent UserAgent `json:"userAgent"`
+}
+
+// GetSessionReply GetSessionResponse is the response of GetSession.
+type GetSessionReply struct {
+	// Session The session with its details.
+	Session GetSession `json:"session"`
 }
 
 // GetSystemFeaturesReply GetSystemFeaturesResponse is the response of GetSystemFeatures.
@@ -1174,6 +1975,33 @@ type GetUserReply struct {
 	User GetUser `json:"user"`
 }
 
+// GetUserSchema GetUserSchema is a user schema with its details.
+type GetUserSchema struct {
+	// Details When and where the user schema last changed.
+	Details Details `json:"details"`
+
+	// PossibleAuthenticators The ways users may authenticate.
+	PossibleAuthenticators []SchemaV3AlphaAuthenticatorType `json:"possibleAuthenticators"`
+
+	// Revision The revision of the schema, from 1.
+	Revision int64 `json:"revision"`
+
+	// Schema The JSON Schema.
+	Schema map[string]interface{} `json:"schema"`
+
+	// State Whether new users may have it: users of an inactive schema cannot change.
+	State EffectiveState `json:"state"`
+
+	// Type Its name.
+	Type string `json:"type"`
+}
+
+// GetUserSchemaReply GetUserSchemaResponse is the response of GetUserSchema.
+type GetUserSchemaReply struct {
+	// UserSchema The user schema with its details.
+	UserSchema GetUserSchema `json:"userSchema"`
+}
+
 // Human Human is a person.
 type Human struct {
 	// Email Their e-mail address.
@@ -1219,6 +2047,95 @@ type IncludeFilter struct {
 	Include string `json:"include"`
 }
 
+// Instance Instance is a tenant.
+type Instance struct {
+	// Domain The domain that finds it, its primary one.
+	Domain string `json:"domain"`
+
+	// ID The ID to give it; one is made when it is left out. IDs are never used again.
+	ID *string `json:"id,omitempty"`
+
+	// Name Its name, unique in the installation.
+	Name string `json:"name"`
+
+	// OrganizationName The name of its default organization; by default its own name.
+	OrganizationName *string `json:"organizationName,omitempty"`
+
+	// OwnerUsername The username of a service user to create as its owner (IAM_OWNER); the answer holds a token for it.
+	OwnerUsername *string `json:"ownerUsername,omitempty"`
+}
+
+// InstanceFieldName InstanceFieldName is a column that instances can be sorted by.
+type InstanceFieldName string
+
+// InstanceLimits InstanceLimits are limits of one instance.
+type InstanceLimits struct {
+	// InstanceID The instance.
+	InstanceID string `json:"instanceId"`
+
+	// Limits The limits to set.
+	Limits Limits `json:"limits"`
+}
+
+// InstanceSearchFilter InstanceSearchFilter is one condition an instance has to meet.
+type InstanceSearchFilter struct {
+	// Blocked By whether it is blocked.
+	Blocked *BoolFilter `json:"blocked,omitempty"`
+
+	// Domain By one of its verified domains.
+	Domain *TextFilter `json:"domain,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Name By name.
+	Name *NameFilter `json:"name,omitempty"`
+}
+
+// Language Language is a language by its BCP 47 tag.
+type Language struct {
+	// Key The tag, for example en or de; empty: none.
+	Key string `json:"key"`
+}
+
+// LanguageInput Language is a language by its BCP 47 tag.
+type LanguageInput struct {
+	// Key The tag, for example en or de; empty: none.
+	Key *string `json:"key,omitempty"`
+}
+
+// Languages Languages is a list of languages.
+type Languages struct {
+	// Languages The languages; none: all that are supported.
+	Languages *[]LanguageInput `json:"languages,omitempty"`
+}
+
+// LimitReply LimitResponse is the response of Limit.
+type LimitReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
+// Limits Limits are what the system allows an instance. Only fields present are set.
+type Limits struct {
+	// AuditLogRetention How long events are kept; 0s: for good. At least 0s, at most 3.1536e+09s.
+	//
+	// Example: 10s
+	AuditLogRetention *string `json:"auditLogRetention,omitempty"`
+
+	// Block Whether all but the system API refuses to serve the instance (429).
+	Block *bool `json:"block,omitempty"`
+}
+
+// ListAuthenticatorsReply ListAuthenticatorsResponse is the response of ListAuthenticators.
+type ListAuthenticatorsReply struct {
+	// Details What part of the authenticators this is.
+	Details ListDetails `json:"details"`
+
+	// Result The authenticators.
+	Result []Authenticator `json:"result"`
+}
+
 // ListAvailableExecutionFunctionsReply ListAvailableExecutionFunctionsResponse is the response of ListAvailableExecutionFunctions.
 type ListAvailableExecutionFunctionsReply struct {
 	// Functions The names, sorted.
@@ -1235,6 +2152,12 @@ type ListAvailableExecutionMethodsReply struct {
 type ListAvailableExecutionServicesReply struct {
 	// Services The services as <package>.<Service>, sorted.
 	Services []string `json:"services"`
+}
+
+// ListAvailableRolesReply ListAvailableRolesResponse is the response of ListAvailableRoles.
+type ListAvailableRolesReply struct {
+	// Roles The roles, sorted.
+	Roles []string `json:"roles"`
 }
 
 // ListDetails ListDetails says what part of the matches a search returned, and as of when.
@@ -1297,6 +2220,63 @@ type MachineKeySearchFilter struct {
 // MachineKeyType MachineKeyType is a kind of key pair.
 type MachineKeyType string
 
+// MadeChallenges MadeChallenges are the codes that were to be answered.
+type MadeChallenges struct {
+	// OtpEmail That of the e-mail challenge.
+	OtpEmail *string `json:"otpEmail,omitempty"`
+
+	// OtpSms That of the SMS challenge.
+	OtpSms *string `json:"otpSms,omitempty"`
+}
+
+// Membership Membership is a user's roles on one object.
+type Membership struct {
+	// ProjectGrantID The grant of a project to an organization.
+	ProjectGrantID *string `json:"projectGrantId,omitempty"`
+
+	// ProjectID A project.
+	ProjectID *string `json:"projectId,omitempty"`
+
+	// Roles The roles; see ListAvailableRoles.
+	Roles []string `json:"roles"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// MembershipFieldName MembershipFieldName is a column that memberships can be sorted by.
+type MembershipFieldName string
+
+// MembershipLevel MembershipLevel is the kind of object that roles are held on.
+type MembershipLevel string
+
+// MembershipLevelFilter MembershipLevelFilter compares the kind of object.
+type MembershipLevelFilter struct {
+	// Level The kind to find.
+	Level MembershipLevelFilterLevel `json:"level"`
+}
+
+// MembershipLevelFilterLevel The kind to find.
+type MembershipLevelFilterLevel string
+
+// MembershipSearchFilter MembershipSearchFilter is one condition a membership has to meet.
+type MembershipSearchFilter struct {
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Level By the kind of object.
+	Level *MembershipLevelFilter `json:"level,omitempty"`
+
+	// ObjectID By object.
+	ObjectID *IDFilter `json:"objectId,omitempty"`
+
+	// Role By a role among them.
+	Role *RoleFilter `json:"role,omitempty"`
+
+	// UserID By user.
+	UserID *IDFilter `json:"userId,omitempty"`
+}
+
 // MetadataFilter MetadataFilter compares one entry of a user's metadata.
 type MetadataFilter struct {
 	// Key The key.
@@ -1314,6 +2294,48 @@ type NameFilter struct {
 	// Name The text to compare with.
 	Name *string `json:"name,omitempty"`
 }
+
+// OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
+type OTPEmail struct {
+	// Address The address.
+	Address openapi_types.Email `json:"address"`
+
+	// IsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPEmailIsVerified `json:"isVerified,omitempty"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the address.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPEmailIsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+type OTPEmailIsVerified bool
+
+// OTPPhone OTPPhone is a phone number with the way to prove that it is the user's. By default a code is sent to it.
+type OTPPhone struct {
+	// IsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPPhoneIsVerified `json:"isVerified,omitempty"`
+
+	// Number The number in international form (E.164), for example +41791234567.
+	Number string `json:"number"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the number.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPPhoneIsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+type OTPPhoneIsVerified bool
+
+// OTPReturnCode OTPReturnCode returns a code to the caller.
+type OTPReturnCode = map[string]interface{}
+
+// OTPSendCode OTPSendCode sends a code in the language of the user.
+type OTPSendCode = map[string]interface{}
 
 // Organization Organization owns users, projects and domains.
 type Organization struct {
@@ -1402,6 +2424,30 @@ type PatchHuman struct {
 	Profile *PatchProfile `json:"profile,omitempty"`
 }
 
+// PatchInstance PatchInstance changes the fields of an instance that are present.
+type PatchInstance struct {
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+}
+
+// PatchInstanceReply PatchInstanceResponse is the response of PatchInstance.
+type PatchInstanceReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
+// PatchMembership PatchMembership changes a membership.
+type PatchMembership struct {
+	// Roles The roles instead of those held now; left out, they stay.
+	Roles *[]string `json:"roles,omitempty"`
+}
+
+// PatchMembershipReply PatchMembershipResponse is the response of PatchMembership.
+type PatchMembershipReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
 // PatchOrganization PatchOrganization changes the fields of an organization that are present.
 type PatchOrganization struct {
 	// Name A new name.
@@ -1453,6 +2499,38 @@ type PatchService struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// PatchSession PatchSession is what changes of a session.
+type PatchSession struct {
+	// Challenges Codes to be made for later checks.
+	Challenges *Challenges `json:"challenges,omitempty"`
+
+	// Checks What the user proves.
+	Checks *Checks `json:"checks,omitempty"`
+
+	// Lifetime How long it counts from now on, at most ten years. More than 0s, at most 3.1536e+08s.
+	//
+	// Example: 10s
+	Lifetime *string `json:"lifetime,omitempty"`
+
+	// Metadata Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have at most 200 characters. Names match ^[^\x00]*$.
+	Metadata *map[string][]byte `json:"metadata,omitempty"`
+
+	// SessionToken The token of the last answer. Without it the caller needs the permission session.write.
+	SessionToken *string `json:"sessionToken,omitempty"`
+}
+
+// PatchSessionReply PatchSessionResponse is the response of PatchSession.
+type PatchSessionReply struct {
+	// Challenges The codes that were to be answered.
+	Challenges *MadeChallenges `json:"challenges,omitempty"`
+
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+
+	// SessionToken The token of the session, shown once.
+	SessionToken string `json:"sessionToken"`
+}
+
 // PatchTarget PatchTarget changes the fields of a target that are present.
 type PatchTarget struct {
 	// InterruptOnError Stop the whole execution on any error.
@@ -1500,6 +2578,24 @@ type PatchUserReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchUserSchema PatchUserSchema changes the fields of a user schema that are present.
+type PatchUserSchema struct {
+	// PossibleAuthenticators The ways users may authenticate instead; users keep what they have.
+	PossibleAuthenticators *PossibleAuthenticators `json:"possibleAuthenticators,omitempty"`
+
+	// Schema A new schema; one that differs is a new revision. Users stay on theirs until their data next changes.
+	Schema *map[string]interface{} `json:"schema,omitempty"`
+
+	// Type A new name.
+	Type *string `json:"type,omitempty"`
+}
+
+// PatchUserSchemaReply PatchUserSchemaResponse is the response of PatchUserSchema.
+type PatchUserSchemaReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
 // PersonalAccessToken PersonalAccessToken is a token that a service user acts with.
 type PersonalAccessToken struct {
 	// ExpirationDate When it expires, in the future; absent: never.
@@ -1529,6 +2625,15 @@ type Phone struct {
 	// Number The number in E.164 form.
 	Number string `json:"number"`
 }
+
+// PossibleAuthenticators PossibleAuthenticators is a list of authenticators that may be empty.
+type PossibleAuthenticators struct {
+	// Types The authenticators.
+	Types *[]PossibleAuthenticatorsTypes `json:"types,omitempty"`
+}
+
+// PossibleAuthenticatorsTypes defines model for PossibleAuthenticators.Types.
+type PossibleAuthenticatorsTypes string
 
 // Profile Profile is how a human is called.
 type Profile struct {
@@ -1566,9 +2671,39 @@ type ProfileInput struct {
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
 }
 
+// ProveSessionReply ProveSessionResponse is the response of ProveSession.
+type ProveSessionReply struct {
+	// Session The session with its details.
+	Session GetSession `json:"session"`
+}
+
+// ProveSessionRequest ProveSessionRequest is the request of ProveSession.
+type ProveSessionRequest struct {
+	// SessionToken The token of the last answer.
+	SessionToken string `json:"sessionToken"`
+}
+
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
 	// Details ID, sequence and date of the execution.
+	Details Details `json:"details"`
+}
+
+// RemoveOTPEmailReply RemoveOTPEmailResponse is the response of RemoveOTPEmail.
+type RemoveOTPEmailReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
+// RemoveOTPSMSReply RemoveOTPSMSResponse is the response of RemoveOTPSMS.
+type RemoveOTPSMSReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
+// RemoveTOTPReply RemoveTOTPResponse is the response of RemoveTOTP.
+type RemoveTOTPReply struct {
+	// Details Sequence and date of the removal.
 	Details Details `json:"details"`
 }
 
@@ -1612,6 +2747,45 @@ type ResetInstanceFeaturesReply struct {
 type ResetSystemFeaturesReply struct {
 	// Details When the flags last changed.
 	Details SettingDetails `json:"details"`
+}
+
+// ResolveLanguagesReply ResolveLanguagesResponse is the response of ResolveLanguages.
+type ResolveLanguagesReply struct {
+	// Details When the context's own settings last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The settings.
+	Settings ResolvedLanguageSettings `json:"settings"`
+}
+
+// ResolvedLanguageSettings ResolvedLanguageSettings are the settings as they apply in a context.
+type ResolvedLanguageSettings struct {
+	// DefaultLanguage The language used when no other fits.
+	DefaultLanguage ResolvedString `json:"defaultLanguage"`
+
+	// RestrictedLanguages The languages that texts are offered in.
+	RestrictedLanguages ResolvedLanguages `json:"restrictedLanguages"`
+
+	// SupportedLanguages The languages there are texts in; they come from the system.
+	SupportedLanguages ResolvedLanguages `json:"supportedLanguages"`
+}
+
+// ResolvedLanguages ResolvedLanguages are languages and where they come from.
+type ResolvedLanguages struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	Value []Language `json:"value"`
+}
+
+// ResolvedString ResolvedString is a text and where it comes from.
+type ResolvedString struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	Value string `json:"value"`
 }
 
 // ResponseExecution ResponseExecution names the API points whose responses trigger.
@@ -1668,6 +2842,15 @@ type RestWebhookInput struct {
 	URL string `json:"url"`
 }
 
+// RoleFilter RoleFilter is met by memberships with a role.
+type RoleFilter struct {
+	// Role The role.
+	Role string `json:"role"`
+}
+
+// SchemaV3AlphaAuthenticatorType AuthenticatorType is a way to authenticate.
+type SchemaV3AlphaAuthenticatorType string
+
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsReply struct {
 	// Details What part of the matches this is.
@@ -1689,6 +2872,18 @@ type SearchExecutionsReply struct {
 	Result []GetExecution `json:"result"`
 }
 
+// SearchInstancesReply SearchInstancesResponse is the response of SearchInstances.
+type SearchInstancesReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetInstance `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn InstanceFieldName `json:"sortingColumn"`
+}
+
 // SearchMachineKeysReply SearchMachineKeysResponse is the response of SearchMachineKeys.
 type SearchMachineKeysReply struct {
 	// Details What part of the matches this is.
@@ -1699,6 +2894,18 @@ type SearchMachineKeysReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn MachineKeyFieldName `json:"sortingColumn"`
+}
+
+// SearchMembershipsReply SearchMembershipsResponse is the response of SearchMemberships.
+type SearchMembershipsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetMembership `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn MembershipFieldName `json:"sortingColumn"`
 }
 
 // SearchOrganizationsReply SearchOrganizationsResponse is the response of SearchOrganizations.
@@ -1725,6 +2932,18 @@ type SearchPersonalAccessTokensReply struct {
 	SortingColumn PersonalAccessTokenFieldName `json:"sortingColumn"`
 }
 
+// SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
+type SearchSessionsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetSession `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn SessionFieldName `json:"sortingColumn"`
+}
+
 // SearchTargetsReply SearchTargetsResponse is the response of SearchTargets.
 type SearchTargetsReply struct {
 	// Details What part of the matches this is.
@@ -1747,6 +2966,18 @@ type SearchUserMetadataReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn UserMetadataFieldName `json:"sortingColumn"`
+}
+
+// SearchUserSchemasReply SearchUserSchemasResponse is the response of SearchUserSchemas.
+type SearchUserSchemasReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetUserSchema `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn UserSchemaFieldName `json:"sortingColumn"`
 }
 
 // SearchUsersReply SearchUsersResponse is the response of SearchUsers.
@@ -1772,6 +3003,53 @@ type Service struct {
 	// Name A name for people.
 	Name string `json:"name"`
 }
+
+// Session Session is a session to be made.
+type Session struct {
+	// Challenges Codes to be made for later checks.
+	Challenges *Challenges `json:"challenges,omitempty"`
+
+	// Checks What the user proves.
+	Checks *Checks `json:"checks,omitempty"`
+
+	// Lifetime How long it counts, at most ten years; for ever when absent. More than 0s, at most 3.1536e+08s.
+	//
+	// Example: 10s
+	Lifetime *string `json:"lifetime,omitempty"`
+
+	// Metadata Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have at most 200 characters. Names match ^[^\x00]*$.
+	Metadata *map[string][]byte `json:"metadata,omitempty"`
+
+	// UserAgent Where the user is.
+	UserAgent *UserAgentInput `json:"userAgent,omitempty"`
+}
+
+// SessionFieldName SessionFieldName is a column that sessions can be sorted by.
+type SessionFieldName string
+
+// SessionSearchFilter SessionSearchFilter is one condition a session has to meet.
+type SessionSearchFilter struct {
+	// CreationDate By when it was made.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// Creator By who made it.
+	Creator *IDFilter `json:"creator,omitempty"`
+
+	// ExpirationDate By when its lifetime ends.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// FingerprintID By the device.
+	FingerprintID *IDFilter `json:"fingerprintId,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// UserID By the user.
+	UserID *IDFilter `json:"userId,omitempty"`
+}
+
+// SessionState SessionState is whether a session counts.
+type SessionState string
 
 // SetAsInstanceDefaultReply SetAsInstanceDefaultResponse is the response of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
@@ -1815,6 +3093,21 @@ type SetFeatures struct {
 // SetInstanceFeaturesReply SetInstanceFeaturesResponse is the response of SetInstanceFeatures.
 type SetInstanceFeaturesReply struct {
 	// Details When the flags last changed.
+	Details SettingDetails `json:"details"`
+}
+
+// SetLanguageSettings SetLanguageSettings sets the settings that are present.
+type SetLanguageSettings struct {
+	// DefaultLanguage The language used when no other fits; it has to be among the restricted ones.
+	DefaultLanguage *LanguageInput `json:"defaultLanguage,omitempty"`
+
+	// RestrictedLanguages The languages that message texts and the login pages are offered in.
+	RestrictedLanguages *Languages `json:"restrictedLanguages,omitempty"`
+}
+
+// SetLanguagesReply SetLanguagesResponse is the response of SetLanguages.
+type SetLanguagesReply struct {
+	// Details Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
 }
 
@@ -2012,6 +3305,48 @@ type User struct {
 	Username string `json:"username"`
 }
 
+// UserAgent UserAgent is where the user is, as the caller says.
+type UserAgent struct {
+	// Description What it is, for people.
+	Description string `json:"description"`
+
+	// FingerprintID The device.
+	FingerprintID string `json:"fingerprintId"`
+
+	// IP Its address.
+	IP string `json:"ip"`
+}
+
+// UserAgentInput UserAgent is where the user is, as the caller says.
+type UserAgentInput struct {
+	// Description What it is, for people.
+	Description *string `json:"description,omitempty"`
+
+	// FingerprintID The device.
+	FingerprintID *string `json:"fingerprintId,omitempty"`
+
+	// IP Its address.
+	IP *string `json:"ip,omitempty"`
+}
+
+// UserFactor UserFactor is the user of a session.
+type UserFactor struct {
+	// DisplayName Their name for people.
+	DisplayName string `json:"displayName"`
+
+	// ID Their ID.
+	ID string `json:"id"`
+
+	// LoginName Their login name.
+	LoginName string `json:"loginName"`
+
+	// OrgID Their organization.
+	OrgID string `json:"orgId"`
+
+	// VerifiedAt When they became known.
+	VerifiedAt time.Time `json:"verifiedAt"`
+}
+
 // UserFieldName UserFieldName is a column that users can be sorted by.
 type UserFieldName string
 
@@ -2028,6 +3363,36 @@ type UserMetadataFieldName string
 type UserMetadataSearchFilter struct {
 	// Key By key.
 	Key *TextFilter `json:"key,omitempty"`
+}
+
+// UserSchema UserSchema says what data users carry and how they may authenticate.
+type UserSchema struct {
+	// PossibleAuthenticators The ways users of the schema may authenticate.
+	PossibleAuthenticators *[]UserSchemaPossibleAuthenticators `json:"possibleAuthenticators,omitempty"`
+
+	// Schema The JSON Schema (2020-12) of the data: an object. Properties may carry the keyword urn:service:schema:permission, an object with the members admin and self, each made of r and w: who may read and write the property.
+	Schema map[string]interface{} `json:"schema"`
+
+	// Type A name for people, unique in the instance.
+	Type string `json:"type"`
+}
+
+// UserSchemaPossibleAuthenticators defines model for UserSchema.PossibleAuthenticators.
+type UserSchemaPossibleAuthenticators string
+
+// UserSchemaFieldName UserSchemaFieldName is a column that user schemas can be sorted by.
+type UserSchemaFieldName string
+
+// UserSchemaSearchFilter UserSchemaSearchFilter is one condition a user schema has to meet.
+type UserSchemaSearchFilter struct {
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// State By state.
+	State *StateFilter `json:"state,omitempty"`
+
+	// Type By name.
+	Type *TextFilter `json:"type,omitempty"`
 }
 
 // UserSearchFilter UserSearchFilter is one condition a user has to meet.
@@ -2104,6 +3469,42 @@ type ValidateReply struct {
 
 // ValidationType ValidationType is how a claim to a domain is proven.
 type ValidationType string
+
+// VerifyOTPEmailReply VerifyOTPEmailResponse is the response of VerifyOTPEmail.
+type VerifyOTPEmailReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyOTPEmailRequest VerifyOTPEmailRequest is the request of VerifyOTPEmail.
+type VerifyOTPEmailRequest struct {
+	// Code The verification code generated by the add request.
+	Code string `json:"code"`
+}
+
+// VerifyOTPSMSReply VerifyOTPSMSResponse is the response of VerifyOTPSMS.
+type VerifyOTPSMSReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyOTPSMSRequest VerifyOTPSMSRequest is the request of VerifyOTPSMS.
+type VerifyOTPSMSRequest struct {
+	// Code The verification code generated by the add request.
+	Code string `json:"code"`
+}
+
+// VerifyTOTPReply VerifyTOTPResponse is the response of VerifyTOTP.
+type VerifyTOTPReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyTOTPRequest VerifyTOTPRequest is the request of VerifyTOTP.
+type VerifyTOTPRequest struct {
+	// Code The code that the app shows.
+	Code string `json:"code"`
+}
 
 // AlreadyExists Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type AlreadyExists = Status
@@ -2198,6 +3599,171 @@ type SearchExecutionsParams struct {
 	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
 }
 
+// BulkLimitJSONBody defines parameters for BulkLimit.
+type BulkLimitJSONBody = []InstanceLimits
+
+// SearchInstancesJSONBody defines parameters for SearchInstances.
+type SearchInstancesJSONBody = []InstanceSearchFilter
+
+// SearchInstancesParams defines parameters for SearchInstances.
+type SearchInstancesParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *InstanceFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// CreateMembershipParams defines parameters for CreateMembership.
+type CreateMembershipParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateMembershipParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateMembershipParamsCtxSystem defines parameters for CreateMembership.
+type CreateMembershipParamsCtxSystem bool
+
+// ListAvailableRolesParams defines parameters for ListAvailableRoles.
+type ListAvailableRolesParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ListAvailableRolesParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// Level The kind of object, when it is not that of ctx.
+	Level *MembershipLevel `form:"level,omitempty" json:"level,omitempty"`
+}
+
+// ListAvailableRolesParamsCtxSystem defines parameters for ListAvailableRoles.
+type ListAvailableRolesParamsCtxSystem bool
+
+// SearchMembershipsJSONBody defines parameters for SearchMemberships.
+type SearchMembershipsJSONBody = []MembershipSearchFilter
+
+// SearchMembershipsParams defines parameters for SearchMemberships.
+type SearchMembershipsParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SearchMembershipsParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *MembershipFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchMembershipsParamsCtxSystem defines parameters for SearchMemberships.
+type SearchMembershipsParamsCtxSystem bool
+
+// DeleteMembershipParams defines parameters for DeleteMembership.
+type DeleteMembershipParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *DeleteMembershipParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// DeleteMembershipParamsCtxSystem defines parameters for DeleteMembership.
+type DeleteMembershipParamsCtxSystem bool
+
+// GetMembershipParams defines parameters for GetMembership.
+type GetMembershipParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *GetMembershipParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// GetMembershipParamsCtxSystem defines parameters for GetMembership.
+type GetMembershipParamsCtxSystem bool
+
+// PatchMembershipParams defines parameters for PatchMembership.
+type PatchMembershipParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *PatchMembershipParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// PatchMembershipParamsCtxSystem defines parameters for PatchMembership.
+type PatchMembershipParamsCtxSystem bool
+
 // SearchOrganizationsJSONBody defines parameters for SearchOrganizations.
 type SearchOrganizationsJSONBody = []OrganizationSearchFilter
 
@@ -2216,6 +3782,36 @@ type SearchOrganizationsParams struct {
 	SortingColumn *OrganizationFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// SearchSessionsJSONBody defines parameters for SearchSessions.
+type SearchSessionsJSONBody = []SessionSearchFilter
+
+// SearchSessionsParams defines parameters for SearchSessions.
+type SearchSessionsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *SessionFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // SearchTargetsJSONBody defines parameters for SearchTargets.
 type SearchTargetsJSONBody = []TargetSearchFilter
 
@@ -2232,6 +3828,24 @@ type SearchTargetsParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *TargetFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchUserSchemasJSONBody defines parameters for SearchUserSchemas.
+type SearchUserSchemasJSONBody = []UserSchemaSearchFilter
+
+// SearchUserSchemasParams defines parameters for SearchUserSchemas.
+type SearchUserSchemasParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *UserSchemaFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
 // CreateUserParams defines parameters for CreateUser.
@@ -2327,6 +3941,48 @@ type SearchPersonalAccessTokensParams struct {
 	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// ResolveLanguagesParams defines parameters for ResolveLanguages.
+type ResolveLanguagesParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveLanguagesParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveLanguagesParamsCtxSystem defines parameters for ResolveLanguages.
+type ResolveLanguagesParamsCtxSystem bool
+
+// SetLanguagesParams defines parameters for SetLanguages.
+type SetLanguagesParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetLanguagesParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetLanguagesParamsCtxSystem defines parameters for SetLanguages.
+type SetLanguagesParamsCtxSystem bool
+
 // ResetInstanceFeaturesParams defines parameters for ResetInstanceFeatures.
 type ResetInstanceFeaturesParams struct {
 	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
@@ -2354,6 +4010,18 @@ type SetInstanceFeaturesParams struct {
 	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
 }
 
+// ListAuthenticatorsParams defines parameters for ListAuthenticators.
+type ListAuthenticatorsParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+}
+
 // CreateDomainJSONRequestBody defines body for CreateDomain for application/json ContentType.
 type CreateDomainJSONRequestBody = Domain
 
@@ -2369,6 +4037,30 @@ type PutExecutionJSONRequestBody = ExecutionInput
 // SearchExecutionsJSONRequestBody defines body for SearchExecutions for application/json ContentType.
 type SearchExecutionsJSONRequestBody = SearchExecutionsJSONBody
 
+// CreateInstanceJSONRequestBody defines body for CreateInstance for application/json ContentType.
+type CreateInstanceJSONRequestBody = Instance
+
+// BulkLimitJSONRequestBody defines body for BulkLimit for application/json ContentType.
+type BulkLimitJSONRequestBody = BulkLimitJSONBody
+
+// SearchInstancesJSONRequestBody defines body for SearchInstances for application/json ContentType.
+type SearchInstancesJSONRequestBody = SearchInstancesJSONBody
+
+// PatchInstanceJSONRequestBody defines body for PatchInstance for application/json ContentType.
+type PatchInstanceJSONRequestBody = PatchInstance
+
+// LimitJSONRequestBody defines body for Limit for application/json ContentType.
+type LimitJSONRequestBody = Limits
+
+// CreateMembershipJSONRequestBody defines body for CreateMembership for application/json ContentType.
+type CreateMembershipJSONRequestBody = Membership
+
+// SearchMembershipsJSONRequestBody defines body for SearchMemberships for application/json ContentType.
+type SearchMembershipsJSONRequestBody = SearchMembershipsJSONBody
+
+// PatchMembershipJSONRequestBody defines body for PatchMembership for application/json ContentType.
+type PatchMembershipJSONRequestBody = PatchMembership
+
 // CreateOrganizationJSONRequestBody defines body for CreateOrganization for application/json ContentType.
 type CreateOrganizationJSONRequestBody = Organization
 
@@ -2378,6 +4070,21 @@ type SearchOrganizationsJSONRequestBody = SearchOrganizationsJSONBody
 // PatchOrganizationJSONRequestBody defines body for PatchOrganization for application/json ContentType.
 type PatchOrganizationJSONRequestBody = PatchOrganization
 
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = Session
+
+// SearchSessionsJSONRequestBody defines body for SearchSessions for application/json ContentType.
+type SearchSessionsJSONRequestBody = SearchSessionsJSONBody
+
+// PatchSessionJSONRequestBody defines body for PatchSession for application/json ContentType.
+type PatchSessionJSONRequestBody = PatchSession
+
+// EndSessionJSONRequestBody defines body for EndSession for application/json ContentType.
+type EndSessionJSONRequestBody = EndSessionRequest
+
+// ProveSessionJSONRequestBody defines body for ProveSession for application/json ContentType.
+type ProveSessionJSONRequestBody = ProveSessionRequest
+
 // CreateTargetJSONRequestBody defines body for CreateTarget for application/json ContentType.
 type CreateTargetJSONRequestBody = TargetInput
 
@@ -2386,6 +4093,15 @@ type SearchTargetsJSONRequestBody = SearchTargetsJSONBody
 
 // PatchTargetJSONRequestBody defines body for PatchTarget for application/json ContentType.
 type PatchTargetJSONRequestBody = PatchTarget
+
+// CreateUserSchemaJSONRequestBody defines body for CreateUserSchema for application/json ContentType.
+type CreateUserSchemaJSONRequestBody = UserSchema
+
+// SearchUserSchemasJSONRequestBody defines body for SearchUserSchemas for application/json ContentType.
+type SearchUserSchemasJSONRequestBody = SearchUserSchemasJSONBody
+
+// PatchUserSchemaJSONRequestBody defines body for PatchUserSchema for application/json ContentType.
+type PatchUserSchemaJSONRequestBody = PatchUserSchema
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = User
@@ -2420,11 +4136,29 @@ type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
 // SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
 type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
 
+// SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
+type SetLanguagesJSONRequestBody = SetLanguageSettings
+
 // SetInstanceFeaturesJSONRequestBody defines body for SetInstanceFeatures for application/json ContentType.
 type SetInstanceFeaturesJSONRequestBody = SetFeatures
 
 // SetSystemFeaturesJSONRequestBody defines body for SetSystemFeatures for application/json ContentType.
 type SetSystemFeaturesJSONRequestBody = SetFeatures
+
+// AddOTPEmailJSONRequestBody defines body for AddOTPEmail for application/json ContentType.
+type AddOTPEmailJSONRequestBody = OTPEmail
+
+// VerifyOTPEmailJSONRequestBody defines body for VerifyOTPEmail for application/json ContentType.
+type VerifyOTPEmailJSONRequestBody = VerifyOTPEmailRequest
+
+// AddOTPSMSJSONRequestBody defines body for AddOTPSMS for application/json ContentType.
+type AddOTPSMSJSONRequestBody = OTPPhone
+
+// VerifyOTPSMSJSONRequestBody defines body for VerifyOTPSMS for application/json ContentType.
+type VerifyOTPSMSJSONRequestBody = VerifyOTPSMSRequest
+
+// VerifyTOTPJSONRequestBody defines body for VerifyTOTP for application/json ContentType.
+type VerifyTOTPJSONRequestBody = VerifyTOTPRequest
 
 // Getter for additional properties for Status_Details_Item. Returns the specified
 // element and whether it was found
@@ -2700,6 +4434,163 @@ type ClientInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 	DeleteExecution(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+	CreateInstanceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateInstance Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+	CreateInstance(ctx context.Context, body CreateInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BulkLimitWithBody Sets the limits of several instances: of all of them or, when one does not exist, of none
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+	BulkLimitWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BulkLimit Sets the limits of several instances: of all of them or, when one does not exist, of none
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+	BulkLimit(ctx context.Context, body BulkLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchInstancesWithBody Searches instances
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+	SearchInstancesWithBody(ctx context.Context, params *SearchInstancesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchInstances Searches instances
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+	SearchInstances(ctx context.Context, params *SearchInstancesParams, body SearchInstancesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteInstance Deletes an instance and everything that belongs to it
+	//
+	// Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
+	DeleteInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetInstance Reads one instance
+	//
+	// Corresponds with GET /resources/v3alpha/instances/{id} (the `GetInstance` operationId).
+	GetInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchInstanceWithBody Changes the fields of an instance that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+	PatchInstanceWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchInstance Changes the fields of an instance that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+	PatchInstance(ctx context.Context, id string, body PatchInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LimitWithBody Sets the limits of an instance that are present
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+	LimitWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Limit Sets the limits of an instance that are present
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+	Limit(ctx context.Context, id string, body LimitJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMembershipWithBody Gives a user roles on what ctx selects, or on a project or the grant of a project
+	//
+	// A user has one membership for each of them.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+	CreateMembershipWithBody(ctx context.Context, params *CreateMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMembership Gives a user roles on what ctx selects, or on a project or the grant of a project
+	//
+	// A user has one membership for each of them.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+	CreateMembership(ctx context.Context, params *CreateMembershipParams, body CreateMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAvailableRoles Lists the roles that can be held on what ctx selects, or on projects or grants of projects
+	//
+	// Corresponds with GET /resources/v3alpha/memberships/_available_roles (the `ListAvailableRoles` operationId).
+	ListAvailableRoles(ctx context.Context, params *ListAvailableRolesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMembershipsWithBody Searches memberships
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+	SearchMembershipsWithBody(ctx context.Context, params *SearchMembershipsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMemberships Searches memberships
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+	SearchMemberships(ctx context.Context, params *SearchMembershipsParams, body SearchMembershipsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMembership Deletes a membership and everything that belongs to it
+	//
+	// Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
+	DeleteMembership(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetMembership Reads one membership
+	//
+	// Corresponds with GET /resources/v3alpha/memberships/{id} (the `GetMembership` operationId).
+	GetMembership(ctx context.Context, id string, params *GetMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchMembershipWithBody Changes the fields of a membership that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+	PatchMembershipWithBody(ctx context.Context, id string, params *PatchMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchMembership Changes the fields of a membership that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+	PatchMembership(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateOrganizationWithBody Creates an organization with a default domain, <name>.<primary domain of the instance>
 	//
 	// Takes any type of body and a specified content type.
@@ -2780,6 +4671,102 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateSessionWithBody Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSessionsWithBody Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithBody(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSessions Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessions(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Ends a session
+	//
+	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Reads one session
+	//
+	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+	GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSession Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSession(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSessionWithBody Ends a session by its token, whoever the caller is
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSession Ends a session by its token, whoever the caller is
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSession(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProveSessionWithBody Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProveSession Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateTargetWithBody Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -2843,6 +4830,76 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 	PatchTarget(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserSchemaWithBody Creates a user schema
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+	CreateUserSchemaWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserSchema Creates a user schema
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+	CreateUserSchema(ctx context.Context, body CreateUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserSchemasWithBody Searches user schemas
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+	SearchUserSchemasWithBody(ctx context.Context, params *SearchUserSchemasParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserSchemas Searches user schemas
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+	SearchUserSchemas(ctx context.Context, params *SearchUserSchemasParams, body SearchUserSchemasJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUserSchema Deletes a user schema that no user has
+	//
+	// Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
+	DeleteUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUserSchema Reads one user schema
+	//
+	// Corresponds with GET /resources/v3alpha/user_schemas/{id} (the `GetUserSchema` operationId).
+	GetUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUserSchemaWithBody Changes the fields of a user schema that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+	PatchUserSchemaWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUserSchema Changes the fields of a user schema that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+	PatchUserSchema(ctx context.Context, id string, body PatchUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateUserSchema Makes an inactive user schema active again
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_activate (the `ActivateUserSchema` operationId).
+	ActivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateUserSchema Makes a user schema inactive: it stays, but nothing can use it
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
+	DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserWithBody Creates a user in an organization
 	//
@@ -3090,6 +5147,25 @@ type ClientInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
+	//
+	// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
+	ResolveLanguages(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetLanguagesWithBody Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+	SetLanguagesWithBody(ctx context.Context, params *SetLanguagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetLanguages Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+	SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResetInstanceFeatures Resets all flags of the instance to those of the system
 	//
 	// Corresponds with DELETE /v2/features/instance (the `ResetInstanceFeatures` operationId).
@@ -3137,6 +5213,111 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAuthenticators Lists the authenticators of a user
+	//
+	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+	ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPEmail Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmail(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveOTPEmail Removes an OTP e-mail registration
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+	RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmail(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPSMSWithBody Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPSMS Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveOTPSMS Removes an OTP SMS registration
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+	RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMS(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddTOTP Adds an authenticator app to a user
+	//
+	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+	AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+	RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyTOTPWithBody Verifies an authenticator app by its current code
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyTOTP Verifies an authenticator app by its current code
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
@@ -3453,6 +5634,373 @@ func (c *Client) DeleteExecution(ctx context.Context, id string, reqEditors ...R
 	return c.Client.Do(req)
 }
 
+// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+func (c *Client) CreateInstanceWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateInstanceRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateInstance Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+func (c *Client) CreateInstance(ctx context.Context, body CreateInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateInstanceRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BulkLimitWithBody Sets the limits of several instances: of all of them or, when one does not exist, of none
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+func (c *Client) BulkLimitWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBulkLimitRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BulkLimit Sets the limits of several instances: of all of them or, when one does not exist, of none
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+func (c *Client) BulkLimit(ctx context.Context, body BulkLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBulkLimitRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchInstancesWithBody Searches instances
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+func (c *Client) SearchInstancesWithBody(ctx context.Context, params *SearchInstancesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchInstancesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchInstances Searches instances
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+func (c *Client) SearchInstances(ctx context.Context, params *SearchInstancesParams, body SearchInstancesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchInstancesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteInstance Deletes an instance and everything that belongs to it
+//
+// Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
+func (c *Client) DeleteInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteInstanceRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetInstance Reads one instance
+//
+// Corresponds with GET /resources/v3alpha/instances/{id} (the `GetInstance` operationId).
+func (c *Client) GetInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetInstanceRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchInstanceWithBody Changes the fields of an instance that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+func (c *Client) PatchInstanceWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchInstanceRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchInstance Changes the fields of an instance that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+func (c *Client) PatchInstance(ctx context.Context, id string, body PatchInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchInstanceRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LimitWithBody Sets the limits of an instance that are present
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+func (c *Client) LimitWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLimitRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Limit Sets the limits of an instance that are present
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+func (c *Client) Limit(ctx context.Context, id string, body LimitJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLimitRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMembershipWithBody Gives a user roles on what ctx selects, or on a project or the grant of a project
+//
+// A user has one membership for each of them.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+func (c *Client) CreateMembershipWithBody(ctx context.Context, params *CreateMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMembershipRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMembership Gives a user roles on what ctx selects, or on a project or the grant of a project
+//
+// A user has one membership for each of them.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+func (c *Client) CreateMembership(ctx context.Context, params *CreateMembershipParams, body CreateMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMembershipRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAvailableRoles Lists the roles that can be held on what ctx selects, or on projects or grants of projects
+//
+// Corresponds with GET /resources/v3alpha/memberships/_available_roles (the `ListAvailableRoles` operationId).
+func (c *Client) ListAvailableRoles(ctx context.Context, params *ListAvailableRolesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAvailableRolesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMembershipsWithBody Searches memberships
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+func (c *Client) SearchMembershipsWithBody(ctx context.Context, params *SearchMembershipsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMembershipsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMemberships Searches memberships
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+func (c *Client) SearchMemberships(ctx context.Context, params *SearchMembershipsParams, body SearchMembershipsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMembershipsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMembership Deletes a membership and everything that belongs to it
+//
+// Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
+func (c *Client) DeleteMembership(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMembershipRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetMembership Reads one membership
+//
+// Corresponds with GET /resources/v3alpha/memberships/{id} (the `GetMembership` operationId).
+func (c *Client) GetMembership(ctx context.Context, id string, params *GetMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetMembershipRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchMembershipWithBody Changes the fields of a membership that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+func (c *Client) PatchMembershipWithBody(ctx context.Context, id string, params *PatchMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchMembershipRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchMembership Changes the fields of a membership that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+func (c *Client) PatchMembership(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchMembershipRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateOrganizationWithBody Creates an organization with a default domain, <name>.<primary domain of the instance>
 //
 // Takes any type of body and a specified content type.
@@ -3653,6 +6201,222 @@ func (c *Client) SetAsInstanceDefault(ctx context.Context, id string, reqEditors
 	return c.Client.Do(req)
 }
 
+// CreateSessionWithBody Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSessionsWithBody Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *Client) SearchSessionsWithBody(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSessionsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSessions Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *Client) SearchSessions(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSessionsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Ends a session
+//
+// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Reads one session
+//
+// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *Client) PatchSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSession Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *Client) PatchSession(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessionWithBody Ends a session by its token, whoever the caller is
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *Client) EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSession Ends a session by its token, whoever the caller is
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *Client) EndSession(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProveSessionWithBody Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *Client) ProveSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProveSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProveSession Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProveSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateTargetWithBody Registers an endpoint that executions can call
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -3787,6 +6551,176 @@ func (c *Client) PatchTargetWithBody(ctx context.Context, id string, contentType
 // Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 func (c *Client) PatchTarget(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchTargetRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserSchemaWithBody Creates a user schema
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+func (c *Client) CreateUserSchemaWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserSchemaRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserSchema Creates a user schema
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+func (c *Client) CreateUserSchema(ctx context.Context, body CreateUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserSchemaRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserSchemasWithBody Searches user schemas
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+func (c *Client) SearchUserSchemasWithBody(ctx context.Context, params *SearchUserSchemasParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserSchemasRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserSchemas Searches user schemas
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+func (c *Client) SearchUserSchemas(ctx context.Context, params *SearchUserSchemasParams, body SearchUserSchemasJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserSchemasRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUserSchema Deletes a user schema that no user has
+//
+// Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
+func (c *Client) DeleteUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserSchemaRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUserSchema Reads one user schema
+//
+// Corresponds with GET /resources/v3alpha/user_schemas/{id} (the `GetUserSchema` operationId).
+func (c *Client) GetUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserSchemaRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUserSchemaWithBody Changes the fields of a user schema that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+func (c *Client) PatchUserSchemaWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserSchemaRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUserSchema Changes the fields of a user schema that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+func (c *Client) PatchUserSchema(ctx context.Context, id string, body PatchUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserSchemaRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateUserSchema Makes an inactive user schema active again
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_activate (the `ActivateUserSchema` operationId).
+func (c *Client) ActivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateUserSchemaRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateUserSchema Makes a user schema inactive: it stays, but nothing can use it
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
+func (c *Client) DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateUserSchemaRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -4363,6 +7297,55 @@ func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, i
 	return c.Client.Do(req)
 }
 
+// ResolveLanguages Reads the settings as they apply in a context, and where they come from
+//
+// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
+func (c *Client) ResolveLanguages(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveLanguagesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetLanguagesWithBody Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+func (c *Client) SetLanguagesWithBody(ctx context.Context, params *SetLanguagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetLanguagesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetLanguages Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+func (c *Client) SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetLanguagesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ResetInstanceFeatures Resets all flags of the instance to those of the system
 //
 // Corresponds with DELETE /v2/features/instance (the `ResetInstanceFeatures` operationId).
@@ -4481,6 +7464,261 @@ func (c *Client) SetSystemFeaturesWithBody(ctx context.Context, contentType stri
 // Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 func (c *Client) SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetSystemFeaturesRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAuthenticators Lists the authenticators of a user
+//
+// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuthenticatorsRequest(c.Server, userID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *Client) AddOTPEmailWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPEmailRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPEmail Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *Client) AddOTPEmail(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPEmailRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveOTPEmail Removes an OTP e-mail registration
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+func (c *Client) RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveOTPEmailRequest(c.Server, userID, otpEmailID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *Client) VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPEmailRequestWithBody(c.Server, userID, otpEmailID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *Client) VerifyOTPEmail(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPEmailRequest(c.Server, userID, otpEmailID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPSMSWithBody Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *Client) AddOTPSMSWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPSMSRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPSMS Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *Client) AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPSMSRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveOTPSMS Removes an OTP SMS registration
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+func (c *Client) RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveOTPSMSRequest(c.Server, userID, otpSmsID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *Client) VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPSMSRequestWithBody(c.Server, userID, otpSmsID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *Client) VerifyOTPSMS(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPSMSRequest(c.Server, userID, otpSmsID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddTOTP Adds an authenticator app to a user
+//
+// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+func (c *Client) AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddTOTPRequest(c.Server, userID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+func (c *Client) RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveTOTPRequest(c.Server, userID, totpID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyTOTPWithBody Verifies an authenticator app by its current code
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *Client) VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyTOTPRequestWithBody(c.Server, userID, totpID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyTOTP Verifies an authenticator app by its current code
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *Client) VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyTOTPRequest(c.Server, userID, totpID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5174,6 +8412,1083 @@ func NewDeleteExecutionRequest(server string, id string) (*http.Request, error) 
 	return req, nil
 }
 
+// NewCreateInstanceRequest calls the generic CreateInstance builder with application/json body
+func NewCreateInstanceRequest(server string, body CreateInstanceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateInstanceRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateInstanceRequestWithBody constructs an http.Request for the CreateInstance method, with any body, and a specified content type
+func NewCreateInstanceRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewBulkLimitRequest calls the generic BulkLimit builder with application/json body
+func NewBulkLimitRequest(server string, body BulkLimitJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBulkLimitRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewBulkLimitRequestWithBody constructs an http.Request for the BulkLimit method, with any body, and a specified content type
+func NewBulkLimitRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances/_limit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchInstancesRequest calls the generic SearchInstances builder with application/json body
+func NewSearchInstancesRequest(server string, params *SearchInstancesParams, body SearchInstancesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchInstancesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchInstancesRequestWithBody constructs an http.Request for the SearchInstances method, with any body, and a specified content type
+func NewSearchInstancesRequestWithBody(server string, params *SearchInstancesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteInstanceRequest constructs an http.Request for the DeleteInstance method
+func NewDeleteInstanceRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetInstanceRequest constructs an http.Request for the GetInstance method
+func NewGetInstanceRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchInstanceRequest calls the generic PatchInstance builder with application/json body
+func NewPatchInstanceRequest(server string, id string, body PatchInstanceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchInstanceRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchInstanceRequestWithBody constructs an http.Request for the PatchInstance method, with any body, and a specified content type
+func NewPatchInstanceRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLimitRequest calls the generic Limit builder with application/json body
+func NewLimitRequest(server string, id string, body LimitJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLimitRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewLimitRequestWithBody constructs an http.Request for the Limit method, with any body, and a specified content type
+func NewLimitRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/instances/%s/_limit", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateMembershipRequest calls the generic CreateMembership builder with application/json body
+func NewCreateMembershipRequest(server string, params *CreateMembershipParams, body CreateMembershipJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMembershipRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateMembershipRequestWithBody constructs an http.Request for the CreateMembership method, with any body, and a specified content type
+func NewCreateMembershipRequestWithBody(server string, params *CreateMembershipParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/memberships")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAvailableRolesRequest constructs an http.Request for the ListAvailableRoles method
+func NewListAvailableRolesRequest(server string, params *ListAvailableRolesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/memberships/_available_roles")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Level != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "level", *params.Level, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSearchMembershipsRequest calls the generic SearchMemberships builder with application/json body
+func NewSearchMembershipsRequest(server string, params *SearchMembershipsParams, body SearchMembershipsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchMembershipsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchMembershipsRequestWithBody constructs an http.Request for the SearchMemberships method, with any body, and a specified content type
+func NewSearchMembershipsRequestWithBody(server string, params *SearchMembershipsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/memberships/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteMembershipRequest constructs an http.Request for the DeleteMembership method
+func NewDeleteMembershipRequest(server string, id string, params *DeleteMembershipParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/memberships/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetMembershipRequest constructs an http.Request for the GetMembership method
+func NewGetMembershipRequest(server string, id string, params *GetMembershipParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/memberships/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchMembershipRequest calls the generic PatchMembership builder with application/json body
+func NewPatchMembershipRequest(server string, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchMembershipRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchMembershipRequestWithBody constructs an http.Request for the PatchMembership method, with any body, and a specified content type
+func NewPatchMembershipRequestWithBody(server string, id string, params *PatchMembershipParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/memberships/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewCreateOrganizationRequest calls the generic CreateOrganization builder with application/json body
 func NewCreateOrganizationRequest(server string, body CreateOrganizationJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5561,6 +9876,406 @@ func NewSetAsInstanceDefaultRequest(server string, id string) (*http.Request, er
 	return req, nil
 }
 
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchSessionsRequest calls the generic SearchSessions builder with application/json body
+func NewSearchSessionsRequest(server string, params *SearchSessionsParams, body SearchSessionsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchSessionsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchSessionsRequestWithBody constructs an http.Request for the SearchSessions method, with any body, and a specified content type
+func NewSearchSessionsRequestWithBody(server string, params *SearchSessionsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchSessionRequest calls the generic PatchSession builder with application/json body
+func NewPatchSessionRequest(server string, id string, body PatchSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchSessionRequestWithBody constructs an http.Request for the PatchSession method, with any body, and a specified content type
+func NewPatchSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEndSessionRequest calls the generic EndSession builder with application/json body
+func NewEndSessionRequest(server string, id string, body EndSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewEndSessionRequestWithBody constructs an http.Request for the EndSession method, with any body, and a specified content type
+func NewEndSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s/_end", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewProveSessionRequest calls the generic ProveSession builder with application/json body
+func NewProveSessionRequest(server string, id string, body ProveSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewProveSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewProveSessionRequestWithBody constructs an http.Request for the ProveSession method, with any body, and a specified content type
+func NewProveSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s/_prove", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewCreateTargetRequest calls the generic CreateTarget builder with application/json body
 func NewCreateTargetRequest(server string, body CreateTargetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5815,6 +10530,332 @@ func NewPatchTargetRequestWithBody(server string, id string, contentType string,
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateUserSchemaRequest calls the generic CreateUserSchema builder with application/json body
+func NewCreateUserSchemaRequest(server string, body CreateUserSchemaJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUserSchemaRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateUserSchemaRequestWithBody constructs an http.Request for the CreateUserSchema method, with any body, and a specified content type
+func NewCreateUserSchemaRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchUserSchemasRequest calls the generic SearchUserSchemas builder with application/json body
+func NewSearchUserSchemasRequest(server string, params *SearchUserSchemasParams, body SearchUserSchemasJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchUserSchemasRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchUserSchemasRequestWithBody constructs an http.Request for the SearchUserSchemas method, with any body, and a specified content type
+func NewSearchUserSchemasRequestWithBody(server string, params *SearchUserSchemasParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserSchemaRequest constructs an http.Request for the DeleteUserSchema method
+func NewDeleteUserSchemaRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetUserSchemaRequest constructs an http.Request for the GetUserSchema method
+func NewGetUserSchemaRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchUserSchemaRequest calls the generic PatchUserSchema builder with application/json body
+func NewPatchUserSchemaRequest(server string, id string, body PatchUserSchemaJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchUserSchemaRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchUserSchemaRequestWithBody constructs an http.Request for the PatchUserSchema method, with any body, and a specified content type
+func NewPatchUserSchemaRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateUserSchemaRequest constructs an http.Request for the ActivateUserSchema method
+func NewActivateUserSchemaRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateUserSchemaRequest constructs an http.Request for the DeactivateUserSchema method
+func NewDeactivateUserSchemaRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_schemas/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -7029,6 +12070,223 @@ func NewDeletePersonalAccessTokenRequest(server string, userID string, id string
 	return req, nil
 }
 
+// NewResolveLanguagesRequest constructs an http.Request for the ResolveLanguages method
+func NewResolveLanguagesRequest(server string, params *ResolveLanguagesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/languages")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetLanguagesRequest calls the generic SetLanguages builder with application/json body
+func NewSetLanguagesRequest(server string, params *SetLanguagesParams, body SetLanguagesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetLanguagesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSetLanguagesRequestWithBody constructs an http.Request for the SetLanguages method, with any body, and a specified content type
+func NewSetLanguagesRequestWithBody(server string, params *SetLanguagesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/languages")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResetInstanceFeaturesRequest constructs an http.Request for the ResetInstanceFeatures method
 func NewResetInstanceFeaturesRequest(server string, params *ResetInstanceFeaturesParams) (*http.Request, error) {
 	var err error
@@ -7334,6 +12592,504 @@ func NewSetSystemFeaturesRequestWithBody(server string, contentType string, body
 	return req, nil
 }
 
+// NewListAuthenticatorsRequest constructs an http.Request for the ListAuthenticators method
+func NewListAuthenticatorsRequest(server string, userID string, params *ListAuthenticatorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/authenticators", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddOTPEmailRequest calls the generic AddOTPEmail builder with application/json body
+func NewAddOTPEmailRequest(server string, userID string, body AddOTPEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddOTPEmailRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddOTPEmailRequestWithBody constructs an http.Request for the AddOTPEmail method, with any body, and a specified content type
+func NewAddOTPEmailRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveOTPEmailRequest constructs an http.Request for the RemoveOTPEmail method
+func NewRemoveOTPEmailRequest(server string, userID string, otpEmailID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpEmailId", otpEmailID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyOTPEmailRequest calls the generic VerifyOTPEmail builder with application/json body
+func NewVerifyOTPEmailRequest(server string, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyOTPEmailRequestWithBody(server, userID, otpEmailID, "application/json", bodyReader)
+}
+
+// NewVerifyOTPEmailRequestWithBody constructs an http.Request for the VerifyOTPEmail method, with any body, and a specified content type
+func NewVerifyOTPEmailRequestWithBody(server string, userID string, otpEmailID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpEmailId", otpEmailID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAddOTPSMSRequest calls the generic AddOTPSMS builder with application/json body
+func NewAddOTPSMSRequest(server string, userID string, body AddOTPSMSJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddOTPSMSRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddOTPSMSRequestWithBody constructs an http.Request for the AddOTPSMS method, with any body, and a specified content type
+func NewAddOTPSMSRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveOTPSMSRequest constructs an http.Request for the RemoveOTPSMS method
+func NewRemoveOTPSMSRequest(server string, userID string, otpSmsID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpSmsId", otpSmsID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyOTPSMSRequest calls the generic VerifyOTPSMS builder with application/json body
+func NewVerifyOTPSMSRequest(server string, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyOTPSMSRequestWithBody(server, userID, otpSmsID, "application/json", bodyReader)
+}
+
+// NewVerifyOTPSMSRequestWithBody constructs an http.Request for the VerifyOTPSMS method, with any body, and a specified content type
+func NewVerifyOTPSMSRequestWithBody(server string, userID string, otpSmsID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpSmsId", otpSmsID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAddTOTPRequest constructs an http.Request for the AddTOTP method
+func NewAddTOTPRequest(server string, userID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRemoveTOTPRequest constructs an http.Request for the RemoveTOTP method
+func NewRemoveTOTPRequest(server string, userID string, totpID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "totpId", totpID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyTOTPRequest calls the generic VerifyTOTP builder with application/json body
+func NewVerifyTOTPRequest(server string, userID string, totpID string, body VerifyTOTPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyTOTPRequestWithBody(server, userID, totpID, "application/json", bodyReader)
+}
+
+// NewVerifyTOTPRequestWithBody constructs an http.Request for the VerifyTOTP method, with any body, and a specified content type
+func NewVerifyTOTPRequestWithBody(server string, userID string, totpID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "totpId", totpID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -7528,6 +13284,173 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 	DeleteExecutionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteExecutionAnswer, error)
 
+	// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+	CreateInstanceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateInstanceAnswer, error)
+
+	// CreateInstanceWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+	CreateInstanceWithResponse(ctx context.Context, body CreateInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateInstanceAnswer, error)
+
+	// BulkLimitWithBodyWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+	BulkLimitWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BulkLimitAnswer, error)
+
+	// BulkLimitWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+	BulkLimitWithResponse(ctx context.Context, body BulkLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*BulkLimitAnswer, error)
+
+	// SearchInstancesWithBodyWithResponse Searches instances
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+	SearchInstancesWithBodyWithResponse(ctx context.Context, params *SearchInstancesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchInstancesAnswer, error)
+
+	// SearchInstancesWithResponse Searches instances
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+	SearchInstancesWithResponse(ctx context.Context, params *SearchInstancesParams, body SearchInstancesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchInstancesAnswer, error)
+
+	// DeleteInstanceWithResponse Deletes an instance and everything that belongs to it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
+	DeleteInstanceWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteInstanceAnswer, error)
+
+	// GetInstanceWithResponse Reads one instance
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/instances/{id} (the `GetInstance` operationId).
+	GetInstanceWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetInstanceAnswer, error)
+
+	// PatchInstanceWithBodyWithResponse Changes the fields of an instance that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+	PatchInstanceWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchInstanceAnswer, error)
+
+	// PatchInstanceWithResponse Changes the fields of an instance that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+	PatchInstanceWithResponse(ctx context.Context, id string, body PatchInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchInstanceAnswer, error)
+
+	// LimitWithBodyWithResponse Sets the limits of an instance that are present
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+	LimitWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitAnswer, error)
+
+	// LimitWithResponse Sets the limits of an instance that are present
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+	LimitWithResponse(ctx context.Context, id string, body LimitJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitAnswer, error)
+
+	// CreateMembershipWithBodyWithResponse Gives a user roles on what ctx selects, or on a project or the grant of a project
+	//
+	// A user has one membership for each of them.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+	CreateMembershipWithBodyWithResponse(ctx context.Context, params *CreateMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMembershipAnswer, error)
+
+	// CreateMembershipWithResponse Gives a user roles on what ctx selects, or on a project or the grant of a project
+	//
+	// A user has one membership for each of them.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+	CreateMembershipWithResponse(ctx context.Context, params *CreateMembershipParams, body CreateMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMembershipAnswer, error)
+
+	// ListAvailableRolesWithResponse Lists the roles that can be held on what ctx selects, or on projects or grants of projects
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/memberships/_available_roles (the `ListAvailableRoles` operationId).
+	ListAvailableRolesWithResponse(ctx context.Context, params *ListAvailableRolesParams, reqEditors ...RequestEditorFn) (*ListAvailableRolesAnswer, error)
+
+	// SearchMembershipsWithBodyWithResponse Searches memberships
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+	SearchMembershipsWithBodyWithResponse(ctx context.Context, params *SearchMembershipsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMembershipsAnswer, error)
+
+	// SearchMembershipsWithResponse Searches memberships
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+	SearchMembershipsWithResponse(ctx context.Context, params *SearchMembershipsParams, body SearchMembershipsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMembershipsAnswer, error)
+
+	// DeleteMembershipWithResponse Deletes a membership and everything that belongs to it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
+	DeleteMembershipWithResponse(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*DeleteMembershipAnswer, error)
+
+	// GetMembershipWithResponse Reads one membership
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/memberships/{id} (the `GetMembership` operationId).
+	GetMembershipWithResponse(ctx context.Context, id string, params *GetMembershipParams, reqEditors ...RequestEditorFn) (*GetMembershipAnswer, error)
+
+	// PatchMembershipWithBodyWithResponse Changes the fields of a membership that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+	PatchMembershipWithBodyWithResponse(ctx context.Context, id string, params *PatchMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchMembershipAnswer, error)
+
+	// PatchMembershipWithResponse Changes the fields of a membership that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+	PatchMembershipWithResponse(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchMembershipAnswer, error)
+
 	// CreateOrganizationWithBodyWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -7620,6 +13543,106 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefaultWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*SetAsInstanceDefaultAnswer, error)
 
+	// CreateSessionWithBodyWithResponse Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// CreateSessionWithResponse Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// SearchSessionsWithBodyWithResponse Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithBodyWithResponse(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error)
+
+	// SearchSessionsWithResponse Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithResponse(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error)
+
+	// DeleteSessionWithResponse Ends a session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error)
+
+	// GetSessionWithResponse Reads one session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error)
+
+	// PatchSessionWithBodyWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error)
+
+	// PatchSessionWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithResponse(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error)
+
+	// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
+
+	// EndSessionWithResponse Ends a session by its token, whoever the caller is
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithResponse(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
+
+	// ProveSessionWithBodyWithResponse Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
+
+	// ProveSessionWithResponse Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
+
 	// CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -7687,6 +13710,84 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 	PatchTargetWithResponse(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchTargetAnswer, error)
+
+	// CreateUserSchemaWithBodyWithResponse Creates a user schema
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+	CreateUserSchemaWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserSchemaAnswer, error)
+
+	// CreateUserSchemaWithResponse Creates a user schema
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+	CreateUserSchemaWithResponse(ctx context.Context, body CreateUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserSchemaAnswer, error)
+
+	// SearchUserSchemasWithBodyWithResponse Searches user schemas
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+	SearchUserSchemasWithBodyWithResponse(ctx context.Context, params *SearchUserSchemasParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserSchemasAnswer, error)
+
+	// SearchUserSchemasWithResponse Searches user schemas
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+	SearchUserSchemasWithResponse(ctx context.Context, params *SearchUserSchemasParams, body SearchUserSchemasJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserSchemasAnswer, error)
+
+	// DeleteUserSchemaWithResponse Deletes a user schema that no user has
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
+	DeleteUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserSchemaAnswer, error)
+
+	// GetUserSchemaWithResponse Reads one user schema
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/user_schemas/{id} (the `GetUserSchema` operationId).
+	GetUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserSchemaAnswer, error)
+
+	// PatchUserSchemaWithBodyWithResponse Changes the fields of a user schema that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+	PatchUserSchemaWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserSchemaAnswer, error)
+
+	// PatchUserSchemaWithResponse Changes the fields of a user schema that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+	PatchUserSchemaWithResponse(ctx context.Context, id string, body PatchUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserSchemaAnswer, error)
+
+	// ActivateUserSchemaWithResponse Makes an inactive user schema active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_activate (the `ActivateUserSchema` operationId).
+	ActivateUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserSchemaAnswer, error)
+
+	// DeactivateUserSchemaWithResponse Makes a user schema inactive: it stays, but nothing can use it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
+	DeactivateUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserSchemaAnswer, error)
 
 	// CreateUserWithBodyWithResponse Creates a user in an organization
 	//
@@ -7954,6 +14055,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
 
+	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
+	ResolveLanguagesWithResponse(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*ResolveLanguagesAnswer, error)
+
+	// SetLanguagesWithBodyWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+	SetLanguagesWithBodyWithResponse(ctx context.Context, params *SetLanguagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
+
+	// SetLanguagesWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+	SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
+
 	// ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8009,6 +14131,121 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeaturesWithResponse(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSystemFeaturesAnswer, error)
+
+	// ListAuthenticatorsWithResponse Lists the authenticators of a user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+	ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error)
+
+	// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
+
+	// AddOTPEmailWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
+
+	// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+	RemoveOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*RemoveOTPEmailAnswer, error)
+
+	// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
+
+	// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
+
+	// AddOTPSMSWithBodyWithResponse Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
+
+	// AddOTPSMSWithResponse Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
+
+	// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+	RemoveOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*RemoveOTPSMSAnswer, error)
+
+	// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
+
+	// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
+
+	// AddTOTPWithResponse Adds an authenticator app to a user
+	//
+	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+	AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error)
+
+	// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+	RemoveTOTPWithResponse(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*RemoveTOTPAnswer, error)
+
+	// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
+
+	// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
 }
 
 // CreateDomainAnswer401Headers the declared response headers of an HTTP 401 response for CreateDomain
@@ -9461,6 +15698,1442 @@ func (r DeleteExecutionAnswer) ContentType() string {
 	return ""
 }
 
+// CreateInstanceAnswer401Headers the declared response headers of an HTTP 401 response for CreateInstance
+type CreateInstanceAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateInstanceAnswer503Headers the declared response headers of an HTTP 503 response for CreateInstance
+type CreateInstanceAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateInstanceAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateInstanceReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateInstanceAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateInstanceAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateInstanceAnswer) GetJSON201() *CreateInstanceReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateInstanceAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateInstanceAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateInstanceAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateInstanceAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateInstanceAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateInstanceAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateInstanceAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateInstanceAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateInstanceAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateInstanceAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateInstanceAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateInstanceAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateInstanceAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// BulkLimitAnswer401Headers the declared response headers of an HTTP 401 response for BulkLimit
+type BulkLimitAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// BulkLimitAnswer503Headers the declared response headers of an HTTP 503 response for BulkLimit
+type BulkLimitAnswer503Headers struct {
+	RetryAfter int
+}
+
+type BulkLimitAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BulkLimitReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *BulkLimitAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *BulkLimitAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BulkLimitAnswer) GetJSON200() *BulkLimitReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r BulkLimitAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r BulkLimitAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r BulkLimitAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r BulkLimitAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r BulkLimitAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r BulkLimitAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r BulkLimitAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r BulkLimitAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r BulkLimitAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BulkLimitAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BulkLimitAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BulkLimitAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchInstancesAnswer401Headers the declared response headers of an HTTP 401 response for SearchInstances
+type SearchInstancesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchInstancesAnswer503Headers the declared response headers of an HTTP 503 response for SearchInstances
+type SearchInstancesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchInstancesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchInstancesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchInstancesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchInstancesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchInstancesAnswer) GetJSON200() *SearchInstancesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchInstancesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchInstancesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchInstancesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchInstancesAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchInstancesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchInstancesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchInstancesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchInstancesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchInstancesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchInstancesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchInstancesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchInstancesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteInstanceAnswer401Headers the declared response headers of an HTTP 401 response for DeleteInstance
+type DeleteInstanceAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteInstanceAnswer503Headers the declared response headers of an HTTP 503 response for DeleteInstance
+type DeleteInstanceAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteInstanceAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteInstanceReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteInstanceAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteInstanceAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON200() *DeleteInstanceReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteInstanceAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteInstanceAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteInstanceAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteInstanceAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteInstanceAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetInstanceAnswer401Headers the declared response headers of an HTTP 401 response for GetInstance
+type GetInstanceAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetInstanceAnswer503Headers the declared response headers of an HTTP 503 response for GetInstance
+type GetInstanceAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetInstanceAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetInstanceReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetInstanceAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetInstanceAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetInstanceAnswer) GetJSON200() *GetInstanceReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetInstanceAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetInstanceAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetInstanceAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetInstanceAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetInstanceAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetInstanceAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetInstanceAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetInstanceAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetInstanceAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetInstanceAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchInstanceAnswer401Headers the declared response headers of an HTTP 401 response for PatchInstance
+type PatchInstanceAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchInstanceAnswer503Headers the declared response headers of an HTTP 503 response for PatchInstance
+type PatchInstanceAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchInstanceAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchInstanceReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchInstanceAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchInstanceAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchInstanceAnswer) GetJSON200() *PatchInstanceReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchInstanceAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchInstanceAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchInstanceAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchInstanceAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchInstanceAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchInstanceAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchInstanceAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchInstanceAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchInstanceAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchInstanceAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchInstanceAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchInstanceAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchInstanceAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// LimitAnswer401Headers the declared response headers of an HTTP 401 response for Limit
+type LimitAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// LimitAnswer503Headers the declared response headers of an HTTP 503 response for Limit
+type LimitAnswer503Headers struct {
+	RetryAfter int
+}
+
+type LimitAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LimitReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *LimitAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *LimitAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LimitAnswer) GetJSON200() *LimitReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r LimitAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r LimitAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r LimitAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r LimitAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r LimitAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r LimitAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r LimitAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r LimitAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r LimitAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LimitAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LimitAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LimitAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateMembershipAnswer401Headers the declared response headers of an HTTP 401 response for CreateMembership
+type CreateMembershipAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateMembershipAnswer503Headers the declared response headers of an HTTP 503 response for CreateMembership
+type CreateMembershipAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateMembershipAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateMembershipReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateMembershipAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateMembershipAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMembershipAnswer) GetJSON201() *CreateMembershipReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateMembershipAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateMembershipAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateMembershipAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateMembershipAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateMembershipAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateMembershipAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateMembershipAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateMembershipAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateMembershipAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateMembershipAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMembershipAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMembershipAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMembershipAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMembershipAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListAvailableRolesAnswer401Headers the declared response headers of an HTTP 401 response for ListAvailableRoles
+type ListAvailableRolesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ListAvailableRolesAnswer503Headers the declared response headers of an HTTP 503 response for ListAvailableRoles
+type ListAvailableRolesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ListAvailableRolesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListAvailableRolesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListAvailableRolesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAvailableRolesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON200() *ListAvailableRolesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAvailableRolesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAvailableRolesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAvailableRolesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAvailableRolesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchMembershipsAnswer401Headers the declared response headers of an HTTP 401 response for SearchMemberships
+type SearchMembershipsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchMembershipsAnswer503Headers the declared response headers of an HTTP 503 response for SearchMemberships
+type SearchMembershipsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchMembershipsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchMembershipsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchMembershipsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchMembershipsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON200() *SearchMembershipsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchMembershipsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchMembershipsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchMembershipsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchMembershipsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchMembershipsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteMembershipAnswer401Headers the declared response headers of an HTTP 401 response for DeleteMembership
+type DeleteMembershipAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteMembershipAnswer503Headers the declared response headers of an HTTP 503 response for DeleteMembership
+type DeleteMembershipAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteMembershipAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteMembershipReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteMembershipAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteMembershipAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON200() *DeleteMembershipReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteMembershipAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMembershipAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMembershipAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMembershipAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMembershipAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetMembershipAnswer401Headers the declared response headers of an HTTP 401 response for GetMembership
+type GetMembershipAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetMembershipAnswer503Headers the declared response headers of an HTTP 503 response for GetMembership
+type GetMembershipAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetMembershipAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetMembershipReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetMembershipAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetMembershipAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetMembershipAnswer) GetJSON200() *GetMembershipReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetMembershipAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetMembershipAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetMembershipAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetMembershipAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetMembershipAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetMembershipAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetMembershipAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetMembershipAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetMembershipAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetMembershipAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetMembershipAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchMembershipAnswer401Headers the declared response headers of an HTTP 401 response for PatchMembership
+type PatchMembershipAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchMembershipAnswer503Headers the declared response headers of an HTTP 503 response for PatchMembership
+type PatchMembershipAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchMembershipAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchMembershipReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchMembershipAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchMembershipAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchMembershipAnswer) GetJSON200() *PatchMembershipReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchMembershipAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchMembershipAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchMembershipAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchMembershipAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchMembershipAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchMembershipAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchMembershipAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchMembershipAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchMembershipAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchMembershipAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchMembershipAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchMembershipAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchMembershipAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateOrganizationAnswer401Headers the declared response headers of an HTTP 401 response for CreateOrganization
 type CreateOrganizationAnswer401Headers struct {
 	WWWAuthenticate string
@@ -10453,6 +18126,783 @@ func (r SetAsInstanceDefaultAnswer) ContentType() string {
 	return ""
 }
 
+// CreateSessionAnswer401Headers the declared response headers of an HTTP 401 response for CreateSession
+type CreateSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateSessionAnswer503Headers the declared response headers of an HTTP 503 response for CreateSession
+type CreateSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSessionAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSessionAnswer) GetJSON201() *CreateSessionReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchSessionsAnswer401Headers the declared response headers of an HTTP 401 response for SearchSessions
+type SearchSessionsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchSessionsAnswer503Headers the declared response headers of an HTTP 503 response for SearchSessions
+type SearchSessionsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchSessionsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchSessionsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchSessionsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchSessionsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchSessionsAnswer) GetJSON200() *SearchSessionsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchSessionsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchSessionsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchSessionsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchSessionsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchSessionsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchSessionsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchSessionsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchSessionsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchSessionsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchSessionsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchSessionsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchSessionsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchSessionsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSessionAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSession
+type DeleteSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteSessionAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSession
+type DeleteSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionAnswer) GetJSON200() *DeleteSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSessionAnswer401Headers the declared response headers of an HTTP 401 response for GetSession
+type GetSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetSessionAnswer503Headers the declared response headers of an HTTP 503 response for GetSession
+type GetSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionAnswer) GetJSON200() *GetSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchSessionAnswer401Headers the declared response headers of an HTTP 401 response for PatchSession
+type PatchSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchSessionAnswer503Headers the declared response headers of an HTTP 503 response for PatchSession
+type PatchSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchSessionAnswer) GetJSON200() *PatchSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EndSessionAnswer401Headers the declared response headers of an HTTP 401 response for EndSession
+type EndSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// EndSessionAnswer503Headers the declared response headers of an HTTP 503 response for EndSession
+type EndSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type EndSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *EndSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *EndSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndSessionAnswer) GetJSON200() *EndSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EndSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EndSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r EndSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EndSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EndSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EndSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EndSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EndSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EndSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ProveSessionAnswer401Headers the declared response headers of an HTTP 401 response for ProveSession
+type ProveSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ProveSessionAnswer503Headers the declared response headers of an HTTP 503 response for ProveSession
+type ProveSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ProveSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProveSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ProveSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ProveSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ProveSessionAnswer) GetJSON200() *ProveSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ProveSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ProveSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ProveSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ProveSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ProveSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ProveSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ProveSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ProveSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ProveSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ProveSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ProveSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ProveSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateTargetAnswer401Headers the declared response headers of an HTTP 401 response for CreateTarget
 type CreateTargetAnswer401Headers struct {
 	WWWAuthenticate string
@@ -11023,6 +19473,790 @@ func (r PatchTargetAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PatchTargetAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateUserSchemaAnswer401Headers the declared response headers of an HTTP 401 response for CreateUserSchema
+type CreateUserSchemaAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateUserSchemaAnswer503Headers the declared response headers of an HTTP 503 response for CreateUserSchema
+type CreateUserSchemaAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateUserSchemaAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateUserSchemaReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateUserSchemaAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateUserSchemaAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON201() *CreateUserSchemaReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateUserSchemaAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateUserSchemaAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateUserSchemaAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateUserSchemaAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchUserSchemasAnswer401Headers the declared response headers of an HTTP 401 response for SearchUserSchemas
+type SearchUserSchemasAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchUserSchemasAnswer503Headers the declared response headers of an HTTP 503 response for SearchUserSchemas
+type SearchUserSchemasAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchUserSchemasAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchUserSchemasReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchUserSchemasAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchUserSchemasAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON200() *SearchUserSchemasReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchUserSchemasAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchUserSchemasAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchUserSchemasAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchUserSchemasAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteUserSchemaAnswer401Headers the declared response headers of an HTTP 401 response for DeleteUserSchema
+type DeleteUserSchemaAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteUserSchemaAnswer503Headers the declared response headers of an HTTP 503 response for DeleteUserSchema
+type DeleteUserSchemaAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteUserSchemaAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteUserSchemaReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteUserSchemaAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteUserSchemaAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON200() *DeleteUserSchemaReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUserSchemaAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUserSchemaAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUserSchemaAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUserSchemaAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetUserSchemaAnswer401Headers the declared response headers of an HTTP 401 response for GetUserSchema
+type GetUserSchemaAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetUserSchemaAnswer503Headers the declared response headers of an HTTP 503 response for GetUserSchema
+type GetUserSchemaAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetUserSchemaAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetUserSchemaReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetUserSchemaAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetUserSchemaAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON200() *GetUserSchemaReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetUserSchemaAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUserSchemaAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUserSchemaAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUserSchemaAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUserSchemaAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchUserSchemaAnswer401Headers the declared response headers of an HTTP 401 response for PatchUserSchema
+type PatchUserSchemaAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchUserSchemaAnswer503Headers the declared response headers of an HTTP 503 response for PatchUserSchema
+type PatchUserSchemaAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchUserSchemaAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchUserSchemaReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchUserSchemaAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchUserSchemaAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON200() *PatchUserSchemaReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchUserSchemaAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchUserSchemaAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchUserSchemaAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchUserSchemaAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateUserSchemaAnswer401Headers the declared response headers of an HTTP 401 response for ActivateUserSchema
+type ActivateUserSchemaAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateUserSchemaAnswer503Headers the declared response headers of an HTTP 503 response for ActivateUserSchema
+type ActivateUserSchemaAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateUserSchemaAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateUserSchemaReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateUserSchemaAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateUserSchemaAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON200() *ActivateUserSchemaReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateUserSchemaAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateUserSchemaAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateUserSchemaAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateUserSchemaAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateUserSchemaAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateUserSchema
+type DeactivateUserSchemaAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateUserSchemaAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateUserSchema
+type DeactivateUserSchemaAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateUserSchemaAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateUserSchemaReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateUserSchemaAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateUserSchemaAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON200() *DeactivateUserSchemaReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateUserSchemaAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateUserSchemaAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateUserSchemaAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateUserSchemaAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -13388,6 +22622,228 @@ func (r DeletePersonalAccessTokenAnswer) ContentType() string {
 	return ""
 }
 
+// ResolveLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLanguages
+type ResolveLanguagesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveLanguagesAnswer503Headers the declared response headers of an HTTP 503 response for ResolveLanguages
+type ResolveLanguagesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveLanguagesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveLanguagesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveLanguagesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveLanguagesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON200() *ResolveLanguagesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveLanguagesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveLanguagesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveLanguagesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveLanguagesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for SetLanguages
+type SetLanguagesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetLanguagesAnswer503Headers the declared response headers of an HTTP 503 response for SetLanguages
+type SetLanguagesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetLanguagesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetLanguagesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetLanguagesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetLanguagesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetLanguagesAnswer) GetJSON200() *SetLanguagesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetLanguagesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetLanguagesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetLanguagesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetLanguagesAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetLanguagesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetLanguagesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetLanguagesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetLanguagesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetLanguagesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetLanguagesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetLanguagesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetLanguagesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetLanguagesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResetInstanceFeaturesAnswer401Headers the declared response headers of an HTTP 401 response for ResetInstanceFeatures
 type ResetInstanceFeaturesAnswer401Headers struct {
 	WWWAuthenticate string
@@ -14012,6 +23468,1137 @@ func (r SetSystemFeaturesAnswer) ContentType() string {
 	return ""
 }
 
+// ListAuthenticatorsAnswer401Headers the declared response headers of an HTTP 401 response for ListAuthenticators
+type ListAuthenticatorsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ListAuthenticatorsAnswer503Headers the declared response headers of an HTTP 503 response for ListAuthenticators
+type ListAuthenticatorsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ListAuthenticatorsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListAuthenticatorsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListAuthenticatorsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAuthenticatorsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON200() *ListAuthenticatorsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuthenticatorsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuthenticatorsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuthenticatorsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuthenticatorsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPEmail
+type AddOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for AddOTPEmail
+type AddOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddOTPEmailAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON201() *AddOTPEmailReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for RemoveOTPEmail
+type RemoveOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for RemoveOTPEmail
+type RemoveOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveOTPEmailAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON200() *RemoveOTPEmailReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for VerifyOTPEmail
+type VerifyOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for VerifyOTPEmail
+type VerifyOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyOTPEmailAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON200() *VerifyOTPEmailReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPSMS
+type AddOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for AddOTPSMS
+type AddOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddOTPSMSAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON201() *AddOTPSMSReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for RemoveOTPSMS
+type RemoveOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for RemoveOTPSMS
+type RemoveOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveOTPSMSAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON200() *RemoveOTPSMSReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for VerifyOTPSMS
+type VerifyOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for VerifyOTPSMS
+type VerifyOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyOTPSMSAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON200() *VerifyOTPSMSReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddTOTPAnswer401Headers the declared response headers of an HTTP 401 response for AddTOTP
+type AddTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddTOTPAnswer503Headers the declared response headers of an HTTP 503 response for AddTOTP
+type AddTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddTOTPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddTOTPAnswer) GetJSON201() *AddTOTPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddTOTPAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveTOTPAnswer401Headers the declared response headers of an HTTP 401 response for RemoveTOTP
+type RemoveTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveTOTPAnswer503Headers the declared response headers of an HTTP 503 response for RemoveTOTP
+type RemoveTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveTOTPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON200() *RemoveTOTPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyTOTPAnswer401Headers the declared response headers of an HTTP 401 response for VerifyTOTP
+type VerifyTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyTOTPAnswer503Headers the declared response headers of an HTTP 503 response for VerifyTOTP
+type VerifyTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyTOTPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON200() *VerifyTOTPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 //
 // It counts once it is validated; domains that the system adds count at once.
@@ -14270,6 +24857,299 @@ func (c *ClientWithResponses) DeleteExecutionWithResponse(ctx context.Context, i
 	return ParseDeleteExecutionAnswer(rsp)
 }
 
+// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+func (c *ClientWithResponses) CreateInstanceWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateInstanceAnswer, error) {
+	rsp, err := c.CreateInstanceWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateInstanceAnswer(rsp)
+}
+
+// CreateInstanceWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
+func (c *ClientWithResponses) CreateInstanceWithResponse(ctx context.Context, body CreateInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateInstanceAnswer, error) {
+	rsp, err := c.CreateInstance(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateInstanceAnswer(rsp)
+}
+
+// BulkLimitWithBodyWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+func (c *ClientWithResponses) BulkLimitWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BulkLimitAnswer, error) {
+	rsp, err := c.BulkLimitWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBulkLimitAnswer(rsp)
+}
+
+// BulkLimitWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
+func (c *ClientWithResponses) BulkLimitWithResponse(ctx context.Context, body BulkLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*BulkLimitAnswer, error) {
+	rsp, err := c.BulkLimit(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBulkLimitAnswer(rsp)
+}
+
+// SearchInstancesWithBodyWithResponse Searches instances
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+func (c *ClientWithResponses) SearchInstancesWithBodyWithResponse(ctx context.Context, params *SearchInstancesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchInstancesAnswer, error) {
+	rsp, err := c.SearchInstancesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchInstancesAnswer(rsp)
+}
+
+// SearchInstancesWithResponse Searches instances
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
+func (c *ClientWithResponses) SearchInstancesWithResponse(ctx context.Context, params *SearchInstancesParams, body SearchInstancesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchInstancesAnswer, error) {
+	rsp, err := c.SearchInstances(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchInstancesAnswer(rsp)
+}
+
+// DeleteInstanceWithResponse Deletes an instance and everything that belongs to it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
+func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteInstanceAnswer, error) {
+	rsp, err := c.DeleteInstance(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteInstanceAnswer(rsp)
+}
+
+// GetInstanceWithResponse Reads one instance
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/instances/{id} (the `GetInstance` operationId).
+func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetInstanceAnswer, error) {
+	rsp, err := c.GetInstance(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetInstanceAnswer(rsp)
+}
+
+// PatchInstanceWithBodyWithResponse Changes the fields of an instance that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+func (c *ClientWithResponses) PatchInstanceWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchInstanceAnswer, error) {
+	rsp, err := c.PatchInstanceWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchInstanceAnswer(rsp)
+}
+
+// PatchInstanceWithResponse Changes the fields of an instance that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
+func (c *ClientWithResponses) PatchInstanceWithResponse(ctx context.Context, id string, body PatchInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchInstanceAnswer, error) {
+	rsp, err := c.PatchInstance(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchInstanceAnswer(rsp)
+}
+
+// LimitWithBodyWithResponse Sets the limits of an instance that are present
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+func (c *ClientWithResponses) LimitWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitAnswer, error) {
+	rsp, err := c.LimitWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimitAnswer(rsp)
+}
+
+// LimitWithResponse Sets the limits of an instance that are present
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
+func (c *ClientWithResponses) LimitWithResponse(ctx context.Context, id string, body LimitJSONRequestBody, reqEditors ...RequestEditorFn) (*LimitAnswer, error) {
+	rsp, err := c.Limit(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimitAnswer(rsp)
+}
+
+// CreateMembershipWithBodyWithResponse Gives a user roles on what ctx selects, or on a project or the grant of a project
+//
+// A user has one membership for each of them.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+func (c *ClientWithResponses) CreateMembershipWithBodyWithResponse(ctx context.Context, params *CreateMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMembershipAnswer, error) {
+	rsp, err := c.CreateMembershipWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMembershipAnswer(rsp)
+}
+
+// CreateMembershipWithResponse Gives a user roles on what ctx selects, or on a project or the grant of a project
+//
+// A user has one membership for each of them.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
+func (c *ClientWithResponses) CreateMembershipWithResponse(ctx context.Context, params *CreateMembershipParams, body CreateMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMembershipAnswer, error) {
+	rsp, err := c.CreateMembership(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMembershipAnswer(rsp)
+}
+
+// ListAvailableRolesWithResponse Lists the roles that can be held on what ctx selects, or on projects or grants of projects
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/memberships/_available_roles (the `ListAvailableRoles` operationId).
+func (c *ClientWithResponses) ListAvailableRolesWithResponse(ctx context.Context, params *ListAvailableRolesParams, reqEditors ...RequestEditorFn) (*ListAvailableRolesAnswer, error) {
+	rsp, err := c.ListAvailableRoles(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAvailableRolesAnswer(rsp)
+}
+
+// SearchMembershipsWithBodyWithResponse Searches memberships
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+func (c *ClientWithResponses) SearchMembershipsWithBodyWithResponse(ctx context.Context, params *SearchMembershipsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMembershipsAnswer, error) {
+	rsp, err := c.SearchMembershipsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMembershipsAnswer(rsp)
+}
+
+// SearchMembershipsWithResponse Searches memberships
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
+func (c *ClientWithResponses) SearchMembershipsWithResponse(ctx context.Context, params *SearchMembershipsParams, body SearchMembershipsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMembershipsAnswer, error) {
+	rsp, err := c.SearchMemberships(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMembershipsAnswer(rsp)
+}
+
+// DeleteMembershipWithResponse Deletes a membership and everything that belongs to it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
+func (c *ClientWithResponses) DeleteMembershipWithResponse(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*DeleteMembershipAnswer, error) {
+	rsp, err := c.DeleteMembership(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMembershipAnswer(rsp)
+}
+
+// GetMembershipWithResponse Reads one membership
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/memberships/{id} (the `GetMembership` operationId).
+func (c *ClientWithResponses) GetMembershipWithResponse(ctx context.Context, id string, params *GetMembershipParams, reqEditors ...RequestEditorFn) (*GetMembershipAnswer, error) {
+	rsp, err := c.GetMembership(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetMembershipAnswer(rsp)
+}
+
+// PatchMembershipWithBodyWithResponse Changes the fields of a membership that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+func (c *ClientWithResponses) PatchMembershipWithBodyWithResponse(ctx context.Context, id string, params *PatchMembershipParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchMembershipAnswer, error) {
+	rsp, err := c.PatchMembershipWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchMembershipAnswer(rsp)
+}
+
+// PatchMembershipWithResponse Changes the fields of a membership that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
+func (c *ClientWithResponses) PatchMembershipWithResponse(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchMembershipAnswer, error) {
+	rsp, err := c.PatchMembership(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchMembershipAnswer(rsp)
+}
+
 // CreateOrganizationWithBodyWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -14434,6 +25314,178 @@ func (c *ClientWithResponses) SetAsInstanceDefaultWithResponse(ctx context.Conte
 	return ParseSetAsInstanceDefaultAnswer(rsp)
 }
 
+// CreateSessionWithBodyWithResponse Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// CreateSessionWithResponse Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// SearchSessionsWithBodyWithResponse Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *ClientWithResponses) SearchSessionsWithBodyWithResponse(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error) {
+	rsp, err := c.SearchSessionsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSessionsAnswer(rsp)
+}
+
+// SearchSessionsWithResponse Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *ClientWithResponses) SearchSessionsWithResponse(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error) {
+	rsp, err := c.SearchSessions(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSessionsAnswer(rsp)
+}
+
+// DeleteSessionWithResponse Ends a session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error) {
+	rsp, err := c.DeleteSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionAnswer(rsp)
+}
+
+// GetSessionWithResponse Reads one session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error) {
+	rsp, err := c.GetSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionAnswer(rsp)
+}
+
+// PatchSessionWithBodyWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *ClientWithResponses) PatchSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error) {
+	rsp, err := c.PatchSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSessionAnswer(rsp)
+}
+
+// PatchSessionWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *ClientWithResponses) PatchSessionWithResponse(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error) {
+	rsp, err := c.PatchSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSessionAnswer(rsp)
+}
+
+// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error) {
+	rsp, err := c.EndSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionAnswer(rsp)
+}
+
+// EndSessionWithResponse Ends a session by its token, whoever the caller is
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error) {
+	rsp, err := c.EndSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionAnswer(rsp)
+}
+
+// ProveSessionWithBodyWithResponse Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *ClientWithResponses) ProveSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error) {
+	rsp, err := c.ProveSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProveSessionAnswer(rsp)
+}
+
+// ProveSessionWithResponse Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error) {
+	rsp, err := c.ProveSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProveSessionAnswer(rsp)
+}
+
 // CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -14548,6 +25600,144 @@ func (c *ClientWithResponses) PatchTargetWithResponse(ctx context.Context, id st
 		return nil, err
 	}
 	return ParsePatchTargetAnswer(rsp)
+}
+
+// CreateUserSchemaWithBodyWithResponse Creates a user schema
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+func (c *ClientWithResponses) CreateUserSchemaWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserSchemaAnswer, error) {
+	rsp, err := c.CreateUserSchemaWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserSchemaAnswer(rsp)
+}
+
+// CreateUserSchemaWithResponse Creates a user schema
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
+func (c *ClientWithResponses) CreateUserSchemaWithResponse(ctx context.Context, body CreateUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserSchemaAnswer, error) {
+	rsp, err := c.CreateUserSchema(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserSchemaAnswer(rsp)
+}
+
+// SearchUserSchemasWithBodyWithResponse Searches user schemas
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+func (c *ClientWithResponses) SearchUserSchemasWithBodyWithResponse(ctx context.Context, params *SearchUserSchemasParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserSchemasAnswer, error) {
+	rsp, err := c.SearchUserSchemasWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserSchemasAnswer(rsp)
+}
+
+// SearchUserSchemasWithResponse Searches user schemas
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
+func (c *ClientWithResponses) SearchUserSchemasWithResponse(ctx context.Context, params *SearchUserSchemasParams, body SearchUserSchemasJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserSchemasAnswer, error) {
+	rsp, err := c.SearchUserSchemas(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserSchemasAnswer(rsp)
+}
+
+// DeleteUserSchemaWithResponse Deletes a user schema that no user has
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
+func (c *ClientWithResponses) DeleteUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserSchemaAnswer, error) {
+	rsp, err := c.DeleteUserSchema(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUserSchemaAnswer(rsp)
+}
+
+// GetUserSchemaWithResponse Reads one user schema
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/user_schemas/{id} (the `GetUserSchema` operationId).
+func (c *ClientWithResponses) GetUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserSchemaAnswer, error) {
+	rsp, err := c.GetUserSchema(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUserSchemaAnswer(rsp)
+}
+
+// PatchUserSchemaWithBodyWithResponse Changes the fields of a user schema that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+func (c *ClientWithResponses) PatchUserSchemaWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserSchemaAnswer, error) {
+	rsp, err := c.PatchUserSchemaWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserSchemaAnswer(rsp)
+}
+
+// PatchUserSchemaWithResponse Changes the fields of a user schema that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
+func (c *ClientWithResponses) PatchUserSchemaWithResponse(ctx context.Context, id string, body PatchUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserSchemaAnswer, error) {
+	rsp, err := c.PatchUserSchema(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserSchemaAnswer(rsp)
+}
+
+// ActivateUserSchemaWithResponse Makes an inactive user schema active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_activate (the `ActivateUserSchema` operationId).
+func (c *ClientWithResponses) ActivateUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserSchemaAnswer, error) {
+	rsp, err := c.ActivateUserSchema(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateUserSchemaAnswer(rsp)
+}
+
+// DeactivateUserSchemaWithResponse Makes a user schema inactive: it stays, but nothing can use it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
+func (c *ClientWithResponses) DeactivateUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserSchemaAnswer, error) {
+	rsp, err := c.DeactivateUserSchema(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateUserSchemaAnswer(rsp)
 }
 
 // CreateUserWithBodyWithResponse Creates a user in an organization
@@ -15008,6 +26198,45 @@ func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.
 	return ParseDeletePersonalAccessTokenAnswer(rsp)
 }
 
+// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
+func (c *ClientWithResponses) ResolveLanguagesWithResponse(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*ResolveLanguagesAnswer, error) {
+	rsp, err := c.ResolveLanguages(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveLanguagesAnswer(rsp)
+}
+
+// SetLanguagesWithBodyWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+func (c *ClientWithResponses) SetLanguagesWithBodyWithResponse(ctx context.Context, params *SetLanguagesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error) {
+	rsp, err := c.SetLanguagesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetLanguagesAnswer(rsp)
+}
+
+// SetLanguagesWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
+func (c *ClientWithResponses) SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error) {
+	rsp, err := c.SetLanguages(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetLanguagesAnswer(rsp)
+}
+
 // ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15110,6 +26339,211 @@ func (c *ClientWithResponses) SetSystemFeaturesWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseSetSystemFeaturesAnswer(rsp)
+}
+
+// ListAuthenticatorsWithResponse Lists the authenticators of a user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+func (c *ClientWithResponses) ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error) {
+	rsp, err := c.ListAuthenticators(ctx, userID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuthenticatorsAnswer(rsp)
+}
+
+// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *ClientWithResponses) AddOTPEmailWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error) {
+	rsp, err := c.AddOTPEmailWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPEmailAnswer(rsp)
+}
+
+// AddOTPEmailWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *ClientWithResponses) AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error) {
+	rsp, err := c.AddOTPEmail(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPEmailAnswer(rsp)
+}
+
+// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+func (c *ClientWithResponses) RemoveOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*RemoveOTPEmailAnswer, error) {
+	rsp, err := c.RemoveOTPEmail(ctx, userID, otpEmailID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveOTPEmailAnswer(rsp)
+}
+
+// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *ClientWithResponses) VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error) {
+	rsp, err := c.VerifyOTPEmailWithBody(ctx, userID, otpEmailID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPEmailAnswer(rsp)
+}
+
+// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *ClientWithResponses) VerifyOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error) {
+	rsp, err := c.VerifyOTPEmail(ctx, userID, otpEmailID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPEmailAnswer(rsp)
+}
+
+// AddOTPSMSWithBodyWithResponse Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *ClientWithResponses) AddOTPSMSWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error) {
+	rsp, err := c.AddOTPSMSWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPSMSAnswer(rsp)
+}
+
+// AddOTPSMSWithResponse Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *ClientWithResponses) AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error) {
+	rsp, err := c.AddOTPSMS(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPSMSAnswer(rsp)
+}
+
+// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+func (c *ClientWithResponses) RemoveOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*RemoveOTPSMSAnswer, error) {
+	rsp, err := c.RemoveOTPSMS(ctx, userID, otpSmsID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveOTPSMSAnswer(rsp)
+}
+
+// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *ClientWithResponses) VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error) {
+	rsp, err := c.VerifyOTPSMSWithBody(ctx, userID, otpSmsID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPSMSAnswer(rsp)
+}
+
+// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *ClientWithResponses) VerifyOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error) {
+	rsp, err := c.VerifyOTPSMS(ctx, userID, otpSmsID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPSMSAnswer(rsp)
+}
+
+// AddTOTPWithResponse Adds an authenticator app to a user
+//
+// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+func (c *ClientWithResponses) AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error) {
+	rsp, err := c.AddTOTP(ctx, userID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddTOTPAnswer(rsp)
+}
+
+// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+func (c *ClientWithResponses) RemoveTOTPWithResponse(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*RemoveTOTPAnswer, error) {
+	rsp, err := c.RemoveTOTP(ctx, userID, totpID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveTOTPAnswer(rsp)
+}
+
+// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *ClientWithResponses) VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error) {
+	rsp, err := c.VerifyTOTPWithBody(ctx, userID, totpID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyTOTPAnswer(rsp)
+}
+
+// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *ClientWithResponses) VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error) {
+	rsp, err := c.VerifyTOTP(ctx, userID, totpID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyTOTPAnswer(rsp)
 }
 
 // ParseCreateDomainAnswer parses an HTTP response from a CreateDomainWithResponse call
@@ -16484,6 +27918,1364 @@ func ParseDeleteExecutionAnswer(rsp *http.Response) (*DeleteExecutionAnswer, err
 	return response, nil
 }
 
+// ParseCreateInstanceAnswer parses an HTTP response from a CreateInstanceWithResponse call
+func ParseCreateInstanceAnswer(rsp *http.Response) (*CreateInstanceAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateInstanceAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateInstanceReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateInstanceAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateInstanceAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseBulkLimitAnswer parses an HTTP response from a BulkLimitWithResponse call
+func ParseBulkLimitAnswer(rsp *http.Response) (*BulkLimitAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BulkLimitAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BulkLimitReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers BulkLimitAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers BulkLimitAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchInstancesAnswer parses an HTTP response from a SearchInstancesWithResponse call
+func ParseSearchInstancesAnswer(rsp *http.Response) (*SearchInstancesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchInstancesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchInstancesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchInstancesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchInstancesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteInstanceAnswer parses an HTTP response from a DeleteInstanceWithResponse call
+func ParseDeleteInstanceAnswer(rsp *http.Response) (*DeleteInstanceAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteInstanceAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteInstanceReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteInstanceAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteInstanceAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetInstanceAnswer parses an HTTP response from a GetInstanceWithResponse call
+func ParseGetInstanceAnswer(rsp *http.Response) (*GetInstanceAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetInstanceAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetInstanceReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetInstanceAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetInstanceAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchInstanceAnswer parses an HTTP response from a PatchInstanceWithResponse call
+func ParsePatchInstanceAnswer(rsp *http.Response) (*PatchInstanceAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchInstanceAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchInstanceReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchInstanceAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchInstanceAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseLimitAnswer parses an HTTP response from a LimitWithResponse call
+func ParseLimitAnswer(rsp *http.Response) (*LimitAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LimitAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LimitReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers LimitAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers LimitAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateMembershipAnswer parses an HTTP response from a CreateMembershipWithResponse call
+func ParseCreateMembershipAnswer(rsp *http.Response) (*CreateMembershipAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMembershipAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateMembershipReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateMembershipAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateMembershipAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAvailableRolesAnswer parses an HTTP response from a ListAvailableRolesWithResponse call
+func ParseListAvailableRolesAnswer(rsp *http.Response) (*ListAvailableRolesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAvailableRolesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListAvailableRolesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListAvailableRolesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListAvailableRolesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchMembershipsAnswer parses an HTTP response from a SearchMembershipsWithResponse call
+func ParseSearchMembershipsAnswer(rsp *http.Response) (*SearchMembershipsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchMembershipsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchMembershipsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchMembershipsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchMembershipsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMembershipAnswer parses an HTTP response from a DeleteMembershipWithResponse call
+func ParseDeleteMembershipAnswer(rsp *http.Response) (*DeleteMembershipAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMembershipAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteMembershipReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteMembershipAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteMembershipAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetMembershipAnswer parses an HTTP response from a GetMembershipWithResponse call
+func ParseGetMembershipAnswer(rsp *http.Response) (*GetMembershipAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetMembershipAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetMembershipReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetMembershipAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetMembershipAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchMembershipAnswer parses an HTTP response from a PatchMembershipWithResponse call
+func ParsePatchMembershipAnswer(rsp *http.Response) (*PatchMembershipAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchMembershipAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchMembershipReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchMembershipAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchMembershipAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseCreateOrganizationAnswer parses an HTTP response from a CreateOrganizationWithResponse call
 func ParseCreateOrganizationAnswer(rsp *http.Response) (*CreateOrganizationAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -17422,6 +30214,741 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 	return response, nil
 }
 
+// ParseCreateSessionAnswer parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchSessionsAnswer parses an HTTP response from a SearchSessionsWithResponse call
+func ParseSearchSessionsAnswer(rsp *http.Response) (*SearchSessionsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchSessionsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchSessionsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchSessionsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchSessionsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionAnswer parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionAnswer parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchSessionAnswer parses an HTTP response from a PatchSessionWithResponse call
+func ParsePatchSessionAnswer(rsp *http.Response) (*PatchSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEndSessionAnswer parses an HTTP response from a EndSessionWithResponse call
+func ParseEndSessionAnswer(rsp *http.Response) (*EndSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers EndSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers EndSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseProveSessionAnswer parses an HTTP response from a ProveSessionWithResponse call
+func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ProveSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProveSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ProveSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ProveSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseCreateTargetAnswer parses an HTTP response from a CreateTargetWithResponse call
 func ParseCreateTargetAnswer(rsp *http.Response) (*CreateTargetAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -17955,6 +31482,748 @@ func ParsePatchTargetAnswer(rsp *http.Response) (*PatchTargetAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchTargetAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateUserSchemaAnswer parses an HTTP response from a CreateUserSchemaWithResponse call
+func ParseCreateUserSchemaAnswer(rsp *http.Response) (*CreateUserSchemaAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateUserSchemaAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateUserSchemaReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateUserSchemaAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateUserSchemaAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchUserSchemasAnswer parses an HTTP response from a SearchUserSchemasWithResponse call
+func ParseSearchUserSchemasAnswer(rsp *http.Response) (*SearchUserSchemasAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchUserSchemasAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchUserSchemasReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchUserSchemasAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchUserSchemasAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUserSchemaAnswer parses an HTTP response from a DeleteUserSchemaWithResponse call
+func ParseDeleteUserSchemaAnswer(rsp *http.Response) (*DeleteUserSchemaAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUserSchemaAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteUserSchemaReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteUserSchemaAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteUserSchemaAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetUserSchemaAnswer parses an HTTP response from a GetUserSchemaWithResponse call
+func ParseGetUserSchemaAnswer(rsp *http.Response) (*GetUserSchemaAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUserSchemaAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetUserSchemaReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetUserSchemaAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetUserSchemaAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchUserSchemaAnswer parses an HTTP response from a PatchUserSchemaWithResponse call
+func ParsePatchUserSchemaAnswer(rsp *http.Response) (*PatchUserSchemaAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchUserSchemaAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchUserSchemaReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchUserSchemaAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchUserSchemaAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateUserSchemaAnswer parses an HTTP response from a ActivateUserSchemaWithResponse call
+func ParseActivateUserSchemaAnswer(rsp *http.Response) (*ActivateUserSchemaAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateUserSchemaAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateUserSchemaReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateUserSchemaAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateUserSchemaAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateUserSchemaAnswer parses an HTTP response from a DeactivateUserSchemaWithResponse call
+func ParseDeactivateUserSchemaAnswer(rsp *http.Response) (*DeactivateUserSchemaAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateUserSchemaAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateUserSchemaReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateUserSchemaAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateUserSchemaAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
@@ -20201,6 +34470,216 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 	return response, nil
 }
 
+// ParseResolveLanguagesAnswer parses an HTTP response from a ResolveLanguagesWithResponse call
+func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveLanguagesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveLanguagesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveLanguagesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveLanguagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetLanguagesAnswer parses an HTTP response from a SetLanguagesWithResponse call
+func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetLanguagesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetLanguagesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetLanguagesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetLanguagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseResetInstanceFeaturesAnswer parses an HTTP response from a ResetInstanceFeaturesWithResponse call
 func ParseResetInstanceFeaturesAnswer(rsp *http.Response) (*ResetInstanceFeaturesAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -20776,6 +35255,1077 @@ func ParseSetSystemFeaturesAnswer(rsp *http.Response) (*SetSystemFeaturesAnswer,
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetSystemFeaturesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAuthenticatorsAnswer parses an HTTP response from a ListAuthenticatorsWithResponse call
+func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuthenticatorsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListAuthenticatorsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListAuthenticatorsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListAuthenticatorsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddOTPEmailAnswer parses an HTTP response from a AddOTPEmailWithResponse call
+func ParseAddOTPEmailAnswer(rsp *http.Response) (*AddOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveOTPEmailAnswer parses an HTTP response from a RemoveOTPEmailWithResponse call
+func ParseRemoveOTPEmailAnswer(rsp *http.Response) (*RemoveOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyOTPEmailAnswer parses an HTTP response from a VerifyOTPEmailWithResponse call
+func ParseVerifyOTPEmailAnswer(rsp *http.Response) (*VerifyOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddOTPSMSAnswer parses an HTTP response from a AddOTPSMSWithResponse call
+func ParseAddOTPSMSAnswer(rsp *http.Response) (*AddOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveOTPSMSAnswer parses an HTTP response from a RemoveOTPSMSWithResponse call
+func ParseRemoveOTPSMSAnswer(rsp *http.Response) (*RemoveOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyOTPSMSAnswer parses an HTTP response from a VerifyOTPSMSWithResponse call
+func ParseVerifyOTPSMSAnswer(rsp *http.Response) (*VerifyOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddTOTPAnswer parses an HTTP response from a AddTOTPWithResponse call
+func ParseAddTOTPAnswer(rsp *http.Response) (*AddTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddTOTPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveTOTPAnswer parses an HTTP response from a RemoveTOTPWithResponse call
+func ParseRemoveTOTPAnswer(rsp *http.Response) (*RemoveTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveTOTPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyTOTPAnswer parses an HTTP response from a VerifyTOTPWithResponse call
+func ParseVerifyTOTPAnswer(rsp *http.Response) (*VerifyTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyTOTPAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

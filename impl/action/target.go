@@ -63,7 +63,7 @@ func (s *Service) DeleteTarget(ctx context.Context, req *actionv3.DeleteTargetRe
 		if err := s.queries.RemoveTargetFromExecutions(ctx, tx, db.RemoveTargetFromExecutionsParams{InstanceID: t.InstanceID, TargetID: t.ID}); err != nil {
 			return err
 		}
-		return s.recordExecutions(ctx, tx, calling, s.Now())
+		return s.recordExecutions(ctx, tx, calling, t.ChangeDate)
 	})
 	return &actionv3.DeleteTargetResponse{Details: details}, err
 }

@@ -8,40 +8,33 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/store"
 )
-
-// Config holds what Service needs; every field is required.
-type Config struct {
-	DB         *store.DB
-	Now        func() time.Time
-	Invalidate func() // called after a change, before it is answered
-}
 
 // Service implements the feature API. It is safe for concurrent use.
 type Service struct {
 	featurev2.UnsafeServiceFeaturesServer
 
-	Config
+	resource.Env
 	queries *db.Queries
 }
 
 var _ featurev2.ServiceFeaturesServer = (*Service)(nil)
 
-// New returns a Service over c.
-func New(c Config) *Service { return &Service{Config: c, queries: db.New()} }
+// New returns a Service over env.
+func New(env resource.Env) *Service { return &Service{Env: env, queries: db.New()} }
 
 // GetSystemFeatures reads the flags of the installation.
 func (s *Service) GetSystemFeatures(ctx context.Context, _ *featurev2.GetSystemFeaturesRequest) (*featurev2.GetSystemFeaturesResponse, error) {
@@ -81,7 +74,7 @@ func (s *Service) ResetInstanceFeatures(ctx context.Context, _ *featurev2.ResetI
 
 // get returns the flags as they apply in the context of the call, and when the
 // context's own last changed.
-func (s *Service) get(ctx context.Context) (*featurev2.SettingDetails, *featurev2.Features, error) {
+func (s *Service) get(ctx context.Context) (*object.SettingDetails, *featurev2.Features, error) {
 	in := policy.CallFrom(ctx).Context
 	features := &featurev2.Features{}
 	fields := features.ProtoReflect().Descriptor().Fields()
@@ -98,7 +91,7 @@ func (s *Service) get(ctx context.Context) (*featurev2.SettingDetails, *featurev
 
 // decide puts the flags a level has decided into features.
 func (s *Service) decide(ctx context.Context, instanceID string, source featurev2.Source, features *featurev2.Features) (db.Feature, error) {
-	row, err := s.queries.FeaturesOf(ctx, s.DB.Pool, instanceID)
+	row, err := s.queries.FeaturesOf(ctx, s.DB.Conn(ctx), instanceID)
 	if store.NoRow(err) {
 		return row, nil
 	}
@@ -121,7 +114,7 @@ func (s *Service) decide(ctx context.Context, instanceID string, source featurev
 
 // change applies a change to the flags of the context of the call. When none
 // changes nothing is written.
-func (s *Service) change(ctx context.Context, apply func(flags map[string]bool) (changed map[string]bool)) (*featurev2.SettingDetails, error) {
+func (s *Service) change(ctx context.Context, apply func(flags map[string]bool) (changed map[string]bool)) (*object.SettingDetails, error) {
 	call, now := policy.CallFrom(ctx), s.Now()
 	in := call.Context
 	var row db.Feature
@@ -210,10 +203,6 @@ func flagsOf(row db.Feature) (map[string]bool, error) {
 	return flags, nil
 }
 
-func detailsOf(in policy.Context, row db.Feature) *featurev2.SettingDetails {
-	details := &featurev2.SettingDetails{Sequence: uint64(row.Sequence), ResourceOwner: in.Owner()}
-	if row.Sequence > 0 {
-		details.ChangeDate = timestamppb.New(row.ChangeDate)
-	}
-	return details
+func detailsOf(in policy.Context, row db.Feature) *object.SettingDetails {
+	return resource.SettingDetails(row.Sequence, row.ChangeDate, in.Owner())
 }

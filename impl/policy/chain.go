@@ -29,6 +29,7 @@ import (
 type Config struct {
 	DB         *store.DB
 	Operations *Operations
+	Roles      *Roles
 	Now        func() time.Time
 	Logger     *slog.Logger
 	MaxRunning int // calls that run at once; more wait for a moment, then 503
@@ -37,7 +38,6 @@ type Config struct {
 // Chain is safe for concurrent use.
 type Chain struct {
 	Config
-	roles     *Roles
 	validator *validator
 	gate      chan struct{}
 	instances *cache[string, *Instance]
@@ -53,16 +53,12 @@ const (
 
 // New returns the chain over c.
 func New(c Config) (*Chain, error) {
-	roles, err := NewRoles()
-	if err != nil {
-		return nil, err
-	}
 	validator, err := newValidator(c.Operations)
 	if err != nil {
 		return nil, err
 	}
 	return &Chain{
-		Config: c, roles: roles, validator: validator,
+		Config: c, validator: validator,
 		gate:      make(chan struct{}, c.MaxRunning),
 		instances: newCache[string, *Instance](func(host string) string { return host }),
 		callers:   newCache[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + string(k.hash[:]) }),
@@ -175,13 +171,13 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	return res, err
 }
 
-// As returns a context in which the product itself acts, in a context of its
-// own choice and with every permission: it applies a seed by the same methods
-// that serve calls.
-func As(ctx context.Context, in Context, roles *Roles) context.Context {
+// As returns a context in which the product itself acts in the name of a user, in
+// a context of its own choice and with every permission: what applies a seed or
+// furnishes a new instance goes through the same methods that serve calls.
+func As(ctx context.Context, in Context, userID string, roles *Roles) context.Context {
 	return context.WithValue(ctx, callKey{}, &Call{
 		Operation: &Operation{}, Instance: &Instance{ID: in.InstanceID}, Context: in, roles: roles,
-		Caller: &Caller{UserID: "system", root: true}, scope: &Scope{All: true}, request: &Request{},
+		Caller: &Caller{UserID: userID, root: true}, scope: &Scope{All: true}, request: &Request{},
 	})
 }
 
@@ -215,7 +211,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	if err != nil {
 		return nil, err
 	}
-	call := &Call{Operation: op, Instance: instance, Caller: caller, Context: in, request: request, roles: c.roles}
+	call := &Call{Operation: op, Instance: instance, Caller: caller, Context: in, request: request, roles: c.Roles}
 	return call, c.permit(call)
 }
 
@@ -225,17 +221,17 @@ func (c *Chain) permit(call *Call) error {
 	op, at := call.Operation, call.Context.place()
 	if op.reach != policyv1.Reach_REACH_OBJECT {
 		call.scope = &Scope{All: true}
-		if op.Permission == "" || call.Caller.may(c.roles, op.Permission, at) {
+		if op.Permission == "" || call.Caller.may(c.Roles, op.Permission, at) {
 			return nil
 		}
 	} else {
-		call.scope = call.Caller.scope(c.roles, op, call.Context.InstanceID)
+		call.scope = call.Caller.scope(c.Roles, op, call.Context.InstanceID)
 		within := at.OrgID == "" || call.scope.has(at) || len(call.scope.Projects)+len(call.scope.ProjectGrants) > 0 || call.scope.UserID != ""
 		if within && !call.scope.empty() {
 			return nil
 		}
 	}
-	return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the caller lacks the permission %s in this context", op.Permission)
+	return op.denied()
 }
 
 // enter waits for a place among the running calls.

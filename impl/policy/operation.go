@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/fault"
 )
 
 // Operation is one method with what its contract asks of callers.
@@ -84,6 +85,11 @@ func (o *Operations) Permissions() []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// denied is the refusal of callers without the permission.
+func (o *Operation) denied() error {
+	return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the caller lacks the permission %s in this context", o.Permission)
 }
 
 // ofSystem reports whether the operation belongs to the system API.

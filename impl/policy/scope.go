@@ -133,6 +133,15 @@ func (c *Call) Reaches(at Place) bool {
 	return c.scope.has(at)
 }
 
+// Require refuses the call when the caller may not do this at a place that the
+// request names.
+func (c *Call) Require(at Place) error {
+	if c.Reaches(at) {
+		return nil
+	}
+	return c.Operation.denied()
+}
+
 // Scope returns where the objects are that the call may see. A search has to
 // keep to it.
 func (c *Call) Scope() *Scope {

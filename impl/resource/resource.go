@@ -18,6 +18,16 @@ func Details(id string, sequence int64, changed time.Time, owner *object.Owner) 
 	return &object.Details{Id: id, Sequence: uint64(sequence), ChangeDate: timestamppb.New(changed), ResourceOwner: owner}
 }
 
+// SettingDetails returns the details record of a setting; without a date while
+// the context never set anything.
+func SettingDetails(sequence int64, changed time.Time, owner *object.Owner) *object.SettingDetails {
+	details := &object.SettingDetails{Sequence: uint64(sequence), ResourceOwner: owner}
+	if sequence > 0 {
+		details.ChangeDate = timestamppb.New(changed)
+	}
+	return details
+}
+
 // defaultLimit is what a search returns at most when it does not say. The
 // maximum is a rule of the contract (ListQuery.limit).
 const defaultLimit = 100

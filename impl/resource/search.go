@@ -40,14 +40,11 @@ func (w *Where) And(condition string) { w.conditions = append(w.conditions, cond
 func (w *Where) Text(column, text string, method object.TextFilterMethod) string {
 	exact, folded := Patterns(text, method)
 	var conditions []string
-	if exact != "" {
-		conditions = append(conditions, column+" LIKE "+w.Arg(exact))
+	if exact != nil {
+		conditions = append(conditions, column+" LIKE "+w.Arg(*exact))
 	}
-	if folded != "" {
-		conditions = append(conditions, column+"_folded LIKE "+w.Arg(folded))
-	}
-	if len(conditions) == 0 { // equal to ""
-		return column + " = ''"
+	if folded != nil {
+		conditions = append(conditions, column+"_folded LIKE "+w.Arg(*folded))
 	}
 	return strings.Join(conditions, " AND ")
 }

@@ -371,7 +371,7 @@ func (t *Table[R]) CreateIn(ctx context.Context, tx db.DBTX, row *R, payload eve
 	t.record(payload, nil, row)
 	err := tx.QueryRow(ctx, t.insertSQL, t.args(ctx, row, payload, now)...).Scan(t.byName["sequence"].value(v).Addr().Interface())
 	if err != nil {
-		return nil, t.Refusal(err)
+		return nil, t.refusal(err, row)
 	}
 	return t.Details(row), nil
 }
@@ -399,10 +399,10 @@ func (t *Table[R]) setText(row reflect.Value, name string, value func() string) 
 // like columns are set where those changed.
 func (t *Table[R]) Change(ctx context.Context, id string, payload event.Payload, apply func(pgx.Tx, *R) error, keys ...Key) (*object.Details, error) {
 	var details *object.Details
+	var row *R
 	changed := false
-	err := t.DB.InTx(ctx, func(tx pgx.Tx) error {
-		row, err := t.Lock(ctx, tx, id, keys...)
-		if err != nil {
+	err := t.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if row, err = t.Lock(ctx, tx, id, keys...); err != nil {
 			return err
 		}
 		old := *row
@@ -416,7 +416,7 @@ func (t *Table[R]) Change(ctx context.Context, id string, payload event.Payload,
 	if changed && t.Remembered {
 		t.Invalidate()
 	}
-	return details, t.Refusal(err)
+	return details, t.refusal(err, row)
 }
 
 // Save stores a row that this transaction has locked, if it differs from what it
@@ -437,7 +437,8 @@ func (t *Table[R]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload eve
 }
 
 // Delete deletes a row and what belongs to it, with events. before, if not nil,
-// may refuse or take out of other objects what refers to it.
+// may refuse or take out of other objects what refers to it; the change date of
+// its row is already that of the deletion.
 func (t *Table[R]) Delete(ctx context.Context, id string, payload event.Payload, before func(pgx.Tx, *R) error, keys ...Key) (*object.Details, error) {
 	var details *object.Details
 	err := t.DB.InTx(ctx, func(tx pgx.Tx) error {
@@ -446,6 +447,7 @@ func (t *Table[R]) Delete(ctx context.Context, id string, payload event.Payload,
 		if err != nil {
 			return err
 		}
+		t.byName["change_date"].value(reflect.ValueOf(row)).Set(reflect.ValueOf(t.Now()))
 		if before != nil {
 			if err := before(tx, row); err != nil {
 				return err
@@ -461,7 +463,8 @@ func (t *Table[R]) Delete(ctx context.Context, id string, payload event.Payload,
 }
 
 func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload, condition string, args []any) (*object.Details, error) {
-	v, now, actor := reflect.ValueOf(row), t.Now(), policy.CallFrom(ctx).Caller.UserID
+	v, actor := reflect.ValueOf(row), policy.CallFrom(ctx).Caller.UserID
+	now := t.byName["change_date"].value(v).Interface().(time.Time)
 	t.record(payload, nil, row)
 	sequence, err := event.Append(ctx, tx, event.Event{
 		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
@@ -504,7 +507,10 @@ func (t *Table[R]) SetState(ctx context.Context, id string, to int16, payload ev
 }
 
 // Refusal translates a violated constraint by its name; any other error stays.
-func (t *Table[R]) Refusal(err error) error {
+func (t *Table[R]) Refusal(err error) error { return t.refusal(err, nil) }
+
+// refusal is Refusal with the row that violated it, to name the value.
+func (t *Table[R]) refusal(err error, row *R) error {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		return err
@@ -514,7 +520,11 @@ func (t *Table[R]) Refusal(err error) error {
 	}
 	name, ours := strings.CutPrefix(refused.ConstraintName, t.Table+"_")
 	if column, unique := strings.CutSuffix(name, "_key"); ours && unique {
-		return fault.New(fault.AlreadyExists, upper(t.Kind+"_"+column+"_TAKEN"), "the %s is taken by another %s", strings.ReplaceAll(column, "_", " "), t.Kind).
+		value := ""
+		if row != nil && t.byName[column] != nil {
+			value = fmt.Sprintf(" %q", t.byName[column].text(reflect.ValueOf(row)))
+		}
+		return fault.New(fault.AlreadyExists, upper(t.Kind+"_"+column+"_TAKEN"), "the %s%s is taken by another %s", strings.ReplaceAll(column, "_", " "), value, t.Kind).
 			On(lowerCamel(t.Kind) + "." + lowerCamel(column))
 	}
 	if target, foreign := strings.CutSuffix(name, "_fkey"); ours && foreign {

@@ -13,8 +13,8 @@ import (
 func Fold(text string) string { return cases.Fold().String(text) }
 
 // Patterns returns the LIKE patterns of a text filter: one for the column, one
-// for its case-folded twin, "" for none.
-func Patterns(text string, method object.TextFilterMethod) (exact, folded string) {
+// for its case-folded twin, nil for none.
+func Patterns(text string, method object.TextFilterMethod) (exact, folded *string) {
 	before, after, ignoreCase := "", "", false
 	switch method {
 	case object.TextFilterMethod_TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE:
@@ -34,15 +34,15 @@ func Patterns(text string, method object.TextFilterMethod) (exact, folded string
 	}
 	pattern := before + Literal(Fold(text)) + after
 	if ignoreCase {
-		return "", pattern
+		return nil, &pattern
 	}
-	exact = before + Literal(text) + after
+	literal := before + Literal(text) + after
 	if before == "" {
-		return exact, ""
+		return &literal, nil
 	}
 	// Only the folded column has the trigram index. Folding works character by
 	// character, so what contains the text also contains it folded.
-	return exact, pattern
+	return &literal, &pattern
 }
 
 var escape = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)

@@ -60,8 +60,7 @@ func (e explainer) message(message protoreflect.MessageDescriptor, path string) 
 	case "google.protobuf.Duration":
 		return e.text(path, &durationpb.Duration{}, `a duration such as "10s"`)
 	case "google.protobuf.Struct", "google.protobuf.Value":
-		var ignored any
-		return e.in.Decode(&ignored)
+		return e.free(path)
 	}
 	if err := e.open(path, '{', "an object"); err != nil {
 		return err
@@ -105,12 +104,46 @@ func (e explainer) message(message protoreflect.MessageDescriptor, path string) 
 func (e explainer) field(field protoreflect.FieldDescriptor, path string) error {
 	switch {
 	case field.IsMap():
-		var ignored map[string]any
-		return e.in.Decode(&ignored)
+		return e.object(field.MapValue(), path)
 	case field.IsList():
 		return e.list(path, func(path string) error { return e.single(field, path) })
 	}
 	return e.single(field, path)
+}
+
+// object reads a map, whose members have any name.
+func (e explainer) object(value protoreflect.FieldDescriptor, path string) error {
+	if err := e.open(path, '{', "an object"); err != nil {
+		return err
+	}
+	for e.in.More() {
+		token, err := e.in.Token()
+		if err != nil {
+			return err
+		}
+		if err := e.single(value, path+"."+token.(string)); err != nil {
+			return err
+		}
+	}
+	_, err := e.in.Token()
+	return err
+}
+
+// free reads an object that may hold anything but null.
+func (e explainer) free(path string) error {
+	var text json.RawMessage
+	if err := e.in.Decode(&text); err != nil {
+		return err
+	}
+	switch {
+	case string(text) == "null":
+		return null(path)
+	case len(text) == 0 || text[0] != '{':
+		return wrongType(path, "an object")
+	case scanJSON(text) != nil:
+		return scanJSON(text).On(path)
+	}
+	return nil
 }
 
 func (e explainer) list(path string, element func(path string) error) error {

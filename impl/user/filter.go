@@ -80,10 +80,10 @@ func byEmails(w *resource.Where, value protoreflect.Value) {
 func byPhone(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*object.TextFilter)
 	pattern, folded := resource.Patterns(filter.GetText(), filter.GetMethod())
-	if pattern == "" {
+	if pattern == nil {
 		pattern = folded
 	}
-	w.And("t.phone LIKE " + w.Arg(pattern))
+	w.And("t.phone LIKE " + w.Arg(*pattern))
 }
 
 func byType(w *resource.Where, value protoreflect.Value) {

@@ -16,7 +16,6 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -283,70 +282,6 @@ func (x *SetFeatures) GetUserSchema() bool {
 	return false
 }
 
-// SettingDetails says when and where a setting last changed.
-type SettingDetails struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The event of the last change; 0 when nothing was ever set.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The time of that event; absent when nothing was ever set.
-	ChangeDate *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=change_date,json=changeDate,proto3,oneof" json:"change_date,omitempty"`
-	// The context the setting belongs to.
-	ResourceOwner *v3alpha.Owner `protobuf:"bytes,3,opt,name=resource_owner,json=resourceOwner,proto3" json:"resource_owner,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SettingDetails) Reset() {
-	*x = SettingDetails{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SettingDetails) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SettingDetails) ProtoMessage() {}
-
-func (x *SettingDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SettingDetails.ProtoReflect.Descriptor instead.
-func (*SettingDetails) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *SettingDetails) GetSequence() uint64 {
-	if x != nil {
-		return x.Sequence
-	}
-	return 0
-}
-
-func (x *SettingDetails) GetChangeDate() *timestamppb.Timestamp {
-	if x != nil {
-		return x.ChangeDate
-	}
-	return nil
-}
-
-func (x *SettingDetails) GetResourceOwner() *v3alpha.Owner {
-	if x != nil {
-		return x.ResourceOwner
-	}
-	return nil
-}
-
 // GetSystemFeaturesRequest is the request of GetSystemFeatures.
 type GetSystemFeaturesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -356,7 +291,7 @@ type GetSystemFeaturesRequest struct {
 
 func (x *GetSystemFeaturesRequest) Reset() {
 	*x = GetSystemFeaturesRequest{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[4]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -368,7 +303,7 @@ func (x *GetSystemFeaturesRequest) String() string {
 func (*GetSystemFeaturesRequest) ProtoMessage() {}
 
 func (x *GetSystemFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[4]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -381,14 +316,14 @@ func (x *GetSystemFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSystemFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*GetSystemFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{4}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{3}
 }
 
 // GetSystemFeaturesResponse is the response of GetSystemFeatures.
 type GetSystemFeaturesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the flags last changed.
-	Details *SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details *v3alpha.SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The flags of the installation.
 	Features      *Features `protobuf:"bytes,2,opt,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -397,7 +332,7 @@ type GetSystemFeaturesResponse struct {
 
 func (x *GetSystemFeaturesResponse) Reset() {
 	*x = GetSystemFeaturesResponse{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[5]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -409,7 +344,7 @@ func (x *GetSystemFeaturesResponse) String() string {
 func (*GetSystemFeaturesResponse) ProtoMessage() {}
 
 func (x *GetSystemFeaturesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[5]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -422,10 +357,10 @@ func (x *GetSystemFeaturesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSystemFeaturesResponse.ProtoReflect.Descriptor instead.
 func (*GetSystemFeaturesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{5}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *GetSystemFeaturesResponse) GetDetails() *SettingDetails {
+func (x *GetSystemFeaturesResponse) GetDetails() *v3alpha.SettingDetails {
 	if x != nil {
 		return x.Details
 	}
@@ -450,7 +385,7 @@ type SetSystemFeaturesRequest struct {
 
 func (x *SetSystemFeaturesRequest) Reset() {
 	*x = SetSystemFeaturesRequest{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[6]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +397,7 @@ func (x *SetSystemFeaturesRequest) String() string {
 func (*SetSystemFeaturesRequest) ProtoMessage() {}
 
 func (x *SetSystemFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[6]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +410,7 @@ func (x *SetSystemFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSystemFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*SetSystemFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{6}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SetSystemFeaturesRequest) GetFeatures() *SetFeatures {
@@ -489,14 +424,14 @@ func (x *SetSystemFeaturesRequest) GetFeatures() *SetFeatures {
 type SetSystemFeaturesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the flags last changed.
-	Details       *SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details       *v3alpha.SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetSystemFeaturesResponse) Reset() {
 	*x = SetSystemFeaturesResponse{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[7]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +443,7 @@ func (x *SetSystemFeaturesResponse) String() string {
 func (*SetSystemFeaturesResponse) ProtoMessage() {}
 
 func (x *SetSystemFeaturesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[7]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,10 +456,10 @@ func (x *SetSystemFeaturesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSystemFeaturesResponse.ProtoReflect.Descriptor instead.
 func (*SetSystemFeaturesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{7}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *SetSystemFeaturesResponse) GetDetails() *SettingDetails {
+func (x *SetSystemFeaturesResponse) GetDetails() *v3alpha.SettingDetails {
 	if x != nil {
 		return x.Details
 	}
@@ -540,7 +475,7 @@ type ResetSystemFeaturesRequest struct {
 
 func (x *ResetSystemFeaturesRequest) Reset() {
 	*x = ResetSystemFeaturesRequest{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[8]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -552,7 +487,7 @@ func (x *ResetSystemFeaturesRequest) String() string {
 func (*ResetSystemFeaturesRequest) ProtoMessage() {}
 
 func (x *ResetSystemFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[8]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -565,21 +500,21 @@ func (x *ResetSystemFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSystemFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*ResetSystemFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{8}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{7}
 }
 
 // ResetSystemFeaturesResponse is the response of ResetSystemFeatures.
 type ResetSystemFeaturesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the flags last changed.
-	Details       *SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details       *v3alpha.SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetSystemFeaturesResponse) Reset() {
 	*x = ResetSystemFeaturesResponse{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[9]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -591,7 +526,7 @@ func (x *ResetSystemFeaturesResponse) String() string {
 func (*ResetSystemFeaturesResponse) ProtoMessage() {}
 
 func (x *ResetSystemFeaturesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[9]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -604,10 +539,10 @@ func (x *ResetSystemFeaturesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetSystemFeaturesResponse.ProtoReflect.Descriptor instead.
 func (*ResetSystemFeaturesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{9}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *ResetSystemFeaturesResponse) GetDetails() *SettingDetails {
+func (x *ResetSystemFeaturesResponse) GetDetails() *v3alpha.SettingDetails {
 	if x != nil {
 		return x.Details
 	}
@@ -625,7 +560,7 @@ type GetInstanceFeaturesRequest struct {
 
 func (x *GetInstanceFeaturesRequest) Reset() {
 	*x = GetInstanceFeaturesRequest{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[10]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -637,7 +572,7 @@ func (x *GetInstanceFeaturesRequest) String() string {
 func (*GetInstanceFeaturesRequest) ProtoMessage() {}
 
 func (x *GetInstanceFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[10]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -650,7 +585,7 @@ func (x *GetInstanceFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstanceFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*GetInstanceFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{10}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetInstanceFeaturesRequest) GetCtx() *v3alpha.RequestContext {
@@ -664,7 +599,7 @@ func (x *GetInstanceFeaturesRequest) GetCtx() *v3alpha.RequestContext {
 type GetInstanceFeaturesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the instance's own flags last changed.
-	Details *SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details *v3alpha.SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// The flags as they apply to the instance.
 	Features      *Features `protobuf:"bytes,2,opt,name=features,proto3" json:"features,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -673,7 +608,7 @@ type GetInstanceFeaturesResponse struct {
 
 func (x *GetInstanceFeaturesResponse) Reset() {
 	*x = GetInstanceFeaturesResponse{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[11]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -685,7 +620,7 @@ func (x *GetInstanceFeaturesResponse) String() string {
 func (*GetInstanceFeaturesResponse) ProtoMessage() {}
 
 func (x *GetInstanceFeaturesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[11]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -698,10 +633,10 @@ func (x *GetInstanceFeaturesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetInstanceFeaturesResponse.ProtoReflect.Descriptor instead.
 func (*GetInstanceFeaturesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{11}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *GetInstanceFeaturesResponse) GetDetails() *SettingDetails {
+func (x *GetInstanceFeaturesResponse) GetDetails() *v3alpha.SettingDetails {
 	if x != nil {
 		return x.Details
 	}
@@ -728,7 +663,7 @@ type SetInstanceFeaturesRequest struct {
 
 func (x *SetInstanceFeaturesRequest) Reset() {
 	*x = SetInstanceFeaturesRequest{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[12]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +675,7 @@ func (x *SetInstanceFeaturesRequest) String() string {
 func (*SetInstanceFeaturesRequest) ProtoMessage() {}
 
 func (x *SetInstanceFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[12]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +688,7 @@ func (x *SetInstanceFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetInstanceFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*SetInstanceFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{12}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetInstanceFeaturesRequest) GetCtx() *v3alpha.RequestContext {
@@ -774,14 +709,14 @@ func (x *SetInstanceFeaturesRequest) GetFeatures() *SetFeatures {
 type SetInstanceFeaturesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the flags last changed.
-	Details       *SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details       *v3alpha.SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetInstanceFeaturesResponse) Reset() {
 	*x = SetInstanceFeaturesResponse{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[13]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +728,7 @@ func (x *SetInstanceFeaturesResponse) String() string {
 func (*SetInstanceFeaturesResponse) ProtoMessage() {}
 
 func (x *SetInstanceFeaturesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[13]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,10 +741,10 @@ func (x *SetInstanceFeaturesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetInstanceFeaturesResponse.ProtoReflect.Descriptor instead.
 func (*SetInstanceFeaturesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{13}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *SetInstanceFeaturesResponse) GetDetails() *SettingDetails {
+func (x *SetInstanceFeaturesResponse) GetDetails() *v3alpha.SettingDetails {
 	if x != nil {
 		return x.Details
 	}
@@ -827,7 +762,7 @@ type ResetInstanceFeaturesRequest struct {
 
 func (x *ResetInstanceFeaturesRequest) Reset() {
 	*x = ResetInstanceFeaturesRequest{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[14]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +774,7 @@ func (x *ResetInstanceFeaturesRequest) String() string {
 func (*ResetInstanceFeaturesRequest) ProtoMessage() {}
 
 func (x *ResetInstanceFeaturesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[14]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +787,7 @@ func (x *ResetInstanceFeaturesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetInstanceFeaturesRequest.ProtoReflect.Descriptor instead.
 func (*ResetInstanceFeaturesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{14}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ResetInstanceFeaturesRequest) GetCtx() *v3alpha.RequestContext {
@@ -866,14 +801,14 @@ func (x *ResetInstanceFeaturesRequest) GetCtx() *v3alpha.RequestContext {
 type ResetInstanceFeaturesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When the flags last changed.
-	Details       *SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details       *v3alpha.SettingDetails `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResetInstanceFeaturesResponse) Reset() {
 	*x = ResetInstanceFeaturesResponse{}
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[15]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +820,7 @@ func (x *ResetInstanceFeaturesResponse) String() string {
 func (*ResetInstanceFeaturesResponse) ProtoMessage() {}
 
 func (x *ResetInstanceFeaturesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[15]
+	mi := &file_writ_feature_v2_feature_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,10 +833,10 @@ func (x *ResetInstanceFeaturesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetInstanceFeaturesResponse.ProtoReflect.Descriptor instead.
 func (*ResetInstanceFeaturesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{15}
+	return file_writ_feature_v2_feature_service_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *ResetInstanceFeaturesResponse) GetDetails() *SettingDetails {
+func (x *ResetInstanceFeaturesResponse) GetDetails() *v3alpha.SettingDetails {
 	if x != nil {
 		return x.Details
 	}
@@ -912,7 +847,7 @@ var File_writ_feature_v2_feature_service_proto protoreflect.FileDescriptor
 
 const file_writ_feature_v2_feature_service_proto_rawDesc = "" +
 	"\n" +
-	"%writ/feature/v2/feature_service.proto\x12\x0fwrit.feature.v2\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"X\n" +
+	"%writ/feature/v2/feature_service.proto\x12\x0fwrit.feature.v2\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"X\n" +
 	"\vFeatureFlag\x12\x18\n" +
 	"\aenabled\x18\x01 \x01(\bR\aenabled\x12/\n" +
 	"\x06source\x18\x02 \x01(\x0e2\x17.writ.feature.v2.SourceR\x06source\"\xe6\x02\n" +
@@ -931,38 +866,32 @@ const file_writ_feature_v2_feature_service_proto_rawDesc = "" +
 	"\x1b_multitenancy_resources_apiB\x18\n" +
 	"\x16_multitenancy_settingsB\x16\n" +
 	"\x14_oidc_token_exchangeB\x0e\n" +
-	"\f_user_schema\"\xc9\x01\n" +
-	"\x0eSettingDetails\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12@\n" +
-	"\vchange_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\n" +
-	"changeDate\x88\x01\x01\x12I\n" +
-	"\x0eresource_owner\x18\x03 \x01(\v2\x1a.writ.object.v3alpha.OwnerB\x06\xbaH\x03\xc8\x01\x01R\rresourceOwnerB\x0e\n" +
-	"\f_change_date\"\x1a\n" +
-	"\x18GetSystemFeaturesRequest\"\x9d\x01\n" +
-	"\x19GetSystemFeaturesResponse\x12A\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12=\n" +
+	"\f_user_schema\"\x1a\n" +
+	"\x18GetSystemFeaturesRequest\"\xa1\x01\n" +
+	"\x19GetSystemFeaturesResponse\x12E\n" +
+	"\adetails\x18\x01 \x01(\v2#.writ.object.v3alpha.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12=\n" +
 	"\bfeatures\x18\x02 \x01(\v2\x19.writ.feature.v2.FeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"\\\n" +
 	"\x18SetSystemFeaturesRequest\x12@\n" +
-	"\bfeatures\x18\x01 \x01(\v2\x1c.writ.feature.v2.SetFeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"^\n" +
-	"\x19SetSystemFeaturesResponse\x12A\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\x1c\n" +
-	"\x1aResetSystemFeaturesRequest\"`\n" +
-	"\x1bResetSystemFeaturesResponse\x12A\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"S\n" +
+	"\bfeatures\x18\x01 \x01(\v2\x1c.writ.feature.v2.SetFeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"b\n" +
+	"\x19SetSystemFeaturesResponse\x12E\n" +
+	"\adetails\x18\x01 \x01(\v2#.writ.object.v3alpha.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\x1c\n" +
+	"\x1aResetSystemFeaturesRequest\"d\n" +
+	"\x1bResetSystemFeaturesResponse\x12E\n" +
+	"\adetails\x18\x01 \x01(\v2#.writ.object.v3alpha.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"S\n" +
 	"\x1aGetInstanceFeaturesRequest\x125\n" +
-	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\"\x9f\x01\n" +
-	"\x1bGetInstanceFeaturesResponse\x12A\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12=\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\"\xa3\x01\n" +
+	"\x1bGetInstanceFeaturesResponse\x12E\n" +
+	"\adetails\x18\x01 \x01(\v2#.writ.object.v3alpha.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12=\n" +
 	"\bfeatures\x18\x02 \x01(\v2\x19.writ.feature.v2.FeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"\x95\x01\n" +
 	"\x1aSetInstanceFeaturesRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x12@\n" +
-	"\bfeatures\x18\x02 \x01(\v2\x1c.writ.feature.v2.SetFeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"`\n" +
-	"\x1bSetInstanceFeaturesResponse\x12A\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"U\n" +
+	"\bfeatures\x18\x02 \x01(\v2\x1c.writ.feature.v2.SetFeaturesB\x06\xbaH\x03\xc8\x01\x01R\bfeatures\"d\n" +
+	"\x1bSetInstanceFeaturesResponse\x12E\n" +
+	"\adetails\x18\x01 \x01(\v2#.writ.object.v3alpha.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"U\n" +
 	"\x1cResetInstanceFeaturesRequest\x125\n" +
-	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\"b\n" +
-	"\x1dResetInstanceFeaturesResponse\x12A\n" +
-	"\adetails\x18\x01 \x01(\v2\x1f.writ.feature.v2.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails*H\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\"f\n" +
+	"\x1dResetInstanceFeaturesResponse\x12E\n" +
+	"\adetails\x18\x01 \x01(\v2#.writ.object.v3alpha.SettingDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails*H\n" +
 	"\x06Source\x12\x16\n" +
 	"\x12SOURCE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rSOURCE_SYSTEM\x10\x02\x12\x13\n" +
@@ -988,28 +917,26 @@ func file_writ_feature_v2_feature_service_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_feature_v2_feature_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_writ_feature_v2_feature_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_writ_feature_v2_feature_service_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_writ_feature_v2_feature_service_proto_goTypes = []any{
 	(Source)(0),                           // 0: writ.feature.v2.Source
 	(*FeatureFlag)(nil),                   // 1: writ.feature.v2.FeatureFlag
 	(*Features)(nil),                      // 2: writ.feature.v2.Features
 	(*SetFeatures)(nil),                   // 3: writ.feature.v2.SetFeatures
-	(*SettingDetails)(nil),                // 4: writ.feature.v2.SettingDetails
-	(*GetSystemFeaturesRequest)(nil),      // 5: writ.feature.v2.GetSystemFeaturesRequest
-	(*GetSystemFeaturesResponse)(nil),     // 6: writ.feature.v2.GetSystemFeaturesResponse
-	(*SetSystemFeaturesRequest)(nil),      // 7: writ.feature.v2.SetSystemFeaturesRequest
-	(*SetSystemFeaturesResponse)(nil),     // 8: writ.feature.v2.SetSystemFeaturesResponse
-	(*ResetSystemFeaturesRequest)(nil),    // 9: writ.feature.v2.ResetSystemFeaturesRequest
-	(*ResetSystemFeaturesResponse)(nil),   // 10: writ.feature.v2.ResetSystemFeaturesResponse
-	(*GetInstanceFeaturesRequest)(nil),    // 11: writ.feature.v2.GetInstanceFeaturesRequest
-	(*GetInstanceFeaturesResponse)(nil),   // 12: writ.feature.v2.GetInstanceFeaturesResponse
-	(*SetInstanceFeaturesRequest)(nil),    // 13: writ.feature.v2.SetInstanceFeaturesRequest
-	(*SetInstanceFeaturesResponse)(nil),   // 14: writ.feature.v2.SetInstanceFeaturesResponse
-	(*ResetInstanceFeaturesRequest)(nil),  // 15: writ.feature.v2.ResetInstanceFeaturesRequest
-	(*ResetInstanceFeaturesResponse)(nil), // 16: writ.feature.v2.ResetInstanceFeaturesResponse
-	(*timestamppb.Timestamp)(nil),         // 17: google.protobuf.Timestamp
-	(*v3alpha.Owner)(nil),                 // 18: writ.object.v3alpha.Owner
-	(*v3alpha.RequestContext)(nil),        // 19: writ.object.v3alpha.RequestContext
+	(*GetSystemFeaturesRequest)(nil),      // 4: writ.feature.v2.GetSystemFeaturesRequest
+	(*GetSystemFeaturesResponse)(nil),     // 5: writ.feature.v2.GetSystemFeaturesResponse
+	(*SetSystemFeaturesRequest)(nil),      // 6: writ.feature.v2.SetSystemFeaturesRequest
+	(*SetSystemFeaturesResponse)(nil),     // 7: writ.feature.v2.SetSystemFeaturesResponse
+	(*ResetSystemFeaturesRequest)(nil),    // 8: writ.feature.v2.ResetSystemFeaturesRequest
+	(*ResetSystemFeaturesResponse)(nil),   // 9: writ.feature.v2.ResetSystemFeaturesResponse
+	(*GetInstanceFeaturesRequest)(nil),    // 10: writ.feature.v2.GetInstanceFeaturesRequest
+	(*GetInstanceFeaturesResponse)(nil),   // 11: writ.feature.v2.GetInstanceFeaturesResponse
+	(*SetInstanceFeaturesRequest)(nil),    // 12: writ.feature.v2.SetInstanceFeaturesRequest
+	(*SetInstanceFeaturesResponse)(nil),   // 13: writ.feature.v2.SetInstanceFeaturesResponse
+	(*ResetInstanceFeaturesRequest)(nil),  // 14: writ.feature.v2.ResetInstanceFeaturesRequest
+	(*ResetInstanceFeaturesResponse)(nil), // 15: writ.feature.v2.ResetInstanceFeaturesResponse
+	(*v3alpha.SettingDetails)(nil),        // 16: writ.object.v3alpha.SettingDetails
+	(*v3alpha.RequestContext)(nil),        // 17: writ.object.v3alpha.RequestContext
 }
 var file_writ_feature_v2_feature_service_proto_depIdxs = []int32{
 	0,  // 0: writ.feature.v2.FeatureFlag.source:type_name -> writ.feature.v2.Source
@@ -1017,38 +944,36 @@ var file_writ_feature_v2_feature_service_proto_depIdxs = []int32{
 	1,  // 2: writ.feature.v2.Features.multitenancy_settings:type_name -> writ.feature.v2.FeatureFlag
 	1,  // 3: writ.feature.v2.Features.oidc_token_exchange:type_name -> writ.feature.v2.FeatureFlag
 	1,  // 4: writ.feature.v2.Features.user_schema:type_name -> writ.feature.v2.FeatureFlag
-	17, // 5: writ.feature.v2.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
-	18, // 6: writ.feature.v2.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
-	4,  // 7: writ.feature.v2.GetSystemFeaturesResponse.details:type_name -> writ.feature.v2.SettingDetails
-	2,  // 8: writ.feature.v2.GetSystemFeaturesResponse.features:type_name -> writ.feature.v2.Features
-	3,  // 9: writ.feature.v2.SetSystemFeaturesRequest.features:type_name -> writ.feature.v2.SetFeatures
-	4,  // 10: writ.feature.v2.SetSystemFeaturesResponse.details:type_name -> writ.feature.v2.SettingDetails
-	4,  // 11: writ.feature.v2.ResetSystemFeaturesResponse.details:type_name -> writ.feature.v2.SettingDetails
-	19, // 12: writ.feature.v2.GetInstanceFeaturesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	4,  // 13: writ.feature.v2.GetInstanceFeaturesResponse.details:type_name -> writ.feature.v2.SettingDetails
-	2,  // 14: writ.feature.v2.GetInstanceFeaturesResponse.features:type_name -> writ.feature.v2.Features
-	19, // 15: writ.feature.v2.SetInstanceFeaturesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	3,  // 16: writ.feature.v2.SetInstanceFeaturesRequest.features:type_name -> writ.feature.v2.SetFeatures
-	4,  // 17: writ.feature.v2.SetInstanceFeaturesResponse.details:type_name -> writ.feature.v2.SettingDetails
-	19, // 18: writ.feature.v2.ResetInstanceFeaturesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	4,  // 19: writ.feature.v2.ResetInstanceFeaturesResponse.details:type_name -> writ.feature.v2.SettingDetails
-	5,  // 20: writ.feature.v2.ServiceFeatures.GetSystemFeatures:input_type -> writ.feature.v2.GetSystemFeaturesRequest
-	7,  // 21: writ.feature.v2.ServiceFeatures.SetSystemFeatures:input_type -> writ.feature.v2.SetSystemFeaturesRequest
-	9,  // 22: writ.feature.v2.ServiceFeatures.ResetSystemFeatures:input_type -> writ.feature.v2.ResetSystemFeaturesRequest
-	11, // 23: writ.feature.v2.ServiceFeatures.GetInstanceFeatures:input_type -> writ.feature.v2.GetInstanceFeaturesRequest
-	13, // 24: writ.feature.v2.ServiceFeatures.SetInstanceFeatures:input_type -> writ.feature.v2.SetInstanceFeaturesRequest
-	15, // 25: writ.feature.v2.ServiceFeatures.ResetInstanceFeatures:input_type -> writ.feature.v2.ResetInstanceFeaturesRequest
-	6,  // 26: writ.feature.v2.ServiceFeatures.GetSystemFeatures:output_type -> writ.feature.v2.GetSystemFeaturesResponse
-	8,  // 27: writ.feature.v2.ServiceFeatures.SetSystemFeatures:output_type -> writ.feature.v2.SetSystemFeaturesResponse
-	10, // 28: writ.feature.v2.ServiceFeatures.ResetSystemFeatures:output_type -> writ.feature.v2.ResetSystemFeaturesResponse
-	12, // 29: writ.feature.v2.ServiceFeatures.GetInstanceFeatures:output_type -> writ.feature.v2.GetInstanceFeaturesResponse
-	14, // 30: writ.feature.v2.ServiceFeatures.SetInstanceFeatures:output_type -> writ.feature.v2.SetInstanceFeaturesResponse
-	16, // 31: writ.feature.v2.ServiceFeatures.ResetInstanceFeatures:output_type -> writ.feature.v2.ResetInstanceFeaturesResponse
-	26, // [26:32] is the sub-list for method output_type
-	20, // [20:26] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	16, // 5: writ.feature.v2.GetSystemFeaturesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	2,  // 6: writ.feature.v2.GetSystemFeaturesResponse.features:type_name -> writ.feature.v2.Features
+	3,  // 7: writ.feature.v2.SetSystemFeaturesRequest.features:type_name -> writ.feature.v2.SetFeatures
+	16, // 8: writ.feature.v2.SetSystemFeaturesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	16, // 9: writ.feature.v2.ResetSystemFeaturesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	17, // 10: writ.feature.v2.GetInstanceFeaturesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	16, // 11: writ.feature.v2.GetInstanceFeaturesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	2,  // 12: writ.feature.v2.GetInstanceFeaturesResponse.features:type_name -> writ.feature.v2.Features
+	17, // 13: writ.feature.v2.SetInstanceFeaturesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	3,  // 14: writ.feature.v2.SetInstanceFeaturesRequest.features:type_name -> writ.feature.v2.SetFeatures
+	16, // 15: writ.feature.v2.SetInstanceFeaturesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	17, // 16: writ.feature.v2.ResetInstanceFeaturesRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	16, // 17: writ.feature.v2.ResetInstanceFeaturesResponse.details:type_name -> writ.object.v3alpha.SettingDetails
+	4,  // 18: writ.feature.v2.ServiceFeatures.GetSystemFeatures:input_type -> writ.feature.v2.GetSystemFeaturesRequest
+	6,  // 19: writ.feature.v2.ServiceFeatures.SetSystemFeatures:input_type -> writ.feature.v2.SetSystemFeaturesRequest
+	8,  // 20: writ.feature.v2.ServiceFeatures.ResetSystemFeatures:input_type -> writ.feature.v2.ResetSystemFeaturesRequest
+	10, // 21: writ.feature.v2.ServiceFeatures.GetInstanceFeatures:input_type -> writ.feature.v2.GetInstanceFeaturesRequest
+	12, // 22: writ.feature.v2.ServiceFeatures.SetInstanceFeatures:input_type -> writ.feature.v2.SetInstanceFeaturesRequest
+	14, // 23: writ.feature.v2.ServiceFeatures.ResetInstanceFeatures:input_type -> writ.feature.v2.ResetInstanceFeaturesRequest
+	5,  // 24: writ.feature.v2.ServiceFeatures.GetSystemFeatures:output_type -> writ.feature.v2.GetSystemFeaturesResponse
+	7,  // 25: writ.feature.v2.ServiceFeatures.SetSystemFeatures:output_type -> writ.feature.v2.SetSystemFeaturesResponse
+	9,  // 26: writ.feature.v2.ServiceFeatures.ResetSystemFeatures:output_type -> writ.feature.v2.ResetSystemFeaturesResponse
+	11, // 27: writ.feature.v2.ServiceFeatures.GetInstanceFeatures:output_type -> writ.feature.v2.GetInstanceFeaturesResponse
+	13, // 28: writ.feature.v2.ServiceFeatures.SetInstanceFeatures:output_type -> writ.feature.v2.SetInstanceFeaturesResponse
+	15, // 29: writ.feature.v2.ServiceFeatures.ResetInstanceFeatures:output_type -> writ.feature.v2.ResetInstanceFeaturesResponse
+	24, // [24:30] is the sub-list for method output_type
+	18, // [18:24] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_writ_feature_v2_feature_service_proto_init() }
@@ -1057,14 +982,13 @@ func file_writ_feature_v2_feature_service_proto_init() {
 		return
 	}
 	file_writ_feature_v2_feature_service_proto_msgTypes[2].OneofWrappers = []any{}
-	file_writ_feature_v2_feature_service_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_feature_v2_feature_service_proto_rawDesc), len(file_writ_feature_v2_feature_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1045,6 +1045,70 @@ func (x *ListDetails) GetTimestamp() *timestamppb.Timestamp {
 	return nil
 }
 
+// SettingDetails says when and where a setting last changed.
+type SettingDetails struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The event of the last change; 0 when nothing was ever set.
+	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The time of that event; absent when nothing was ever set.
+	ChangeDate *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=change_date,json=changeDate,proto3,oneof" json:"change_date,omitempty"`
+	// The context the setting belongs to.
+	ResourceOwner *Owner `protobuf:"bytes,3,opt,name=resource_owner,json=resourceOwner,proto3" json:"resource_owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettingDetails) Reset() {
+	*x = SettingDetails{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettingDetails) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettingDetails) ProtoMessage() {}
+
+func (x *SettingDetails) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettingDetails.ProtoReflect.Descriptor instead.
+func (*SettingDetails) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SettingDetails) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *SettingDetails) GetChangeDate() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangeDate
+	}
+	return nil
+}
+
+func (x *SettingDetails) GetResourceOwner() *Owner {
+	if x != nil {
+		return x.ResourceOwner
+	}
+	return nil
+}
+
 var File_writ_object_v3alpha_object_proto protoreflect.FileDescriptor
 
 const file_writ_object_v3alpha_object_proto_rawDesc = "" +
@@ -1104,7 +1168,13 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\vend_of_list\x18\x02 \x01(\bR\tendOfList\x12!\n" +
 	"\ftotal_result\x18\x03 \x01(\x04R\vtotalResult\x12-\n" +
 	"\x12processed_sequence\x18\x04 \x01(\x04R\x11processedSequence\x12@\n" +
-	"\ttimestamp\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ttimestamp*k\n" +
+	"\ttimestamp\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ttimestamp\"\xc9\x01\n" +
+	"\x0eSettingDetails\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12@\n" +
+	"\vchange_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\n" +
+	"changeDate\x88\x01\x01\x12I\n" +
+	"\x0eresource_owner\x18\x03 \x01(\v2\x1a.writ.object.v3alpha.OwnerB\x06\xbaH\x03\xc8\x01\x01R\rresourceOwnerB\x0e\n" +
+	"\f_change_date*k\n" +
 	"\tOwnerType\x12\x1a\n" +
 	"\x16OWNER_TYPE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11OWNER_TYPE_SYSTEM\x10\x01\x12\x17\n" +
@@ -1143,7 +1213,7 @@ func file_writ_object_v3alpha_object_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(OwnerType)(0),                // 0: writ.object.v3alpha.OwnerType
 	(EffectiveState)(0),           // 1: writ.object.v3alpha.EffectiveState
@@ -1161,23 +1231,26 @@ var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(*TimestampFilter)(nil),       // 13: writ.object.v3alpha.TimestampFilter
 	(*ListQuery)(nil),             // 14: writ.object.v3alpha.ListQuery
 	(*ListDetails)(nil),           // 15: writ.object.v3alpha.ListDetails
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*SettingDetails)(nil),        // 16: writ.object.v3alpha.SettingDetails
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_writ_object_v3alpha_object_proto_depIdxs = []int32{
-	16, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
+	17, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
 	5,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
 	0,  // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
 	1,  // 3: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
 	3,  // 4: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
 	3,  // 5: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	16, // 6: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
+	17, // 6: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
 	2,  // 7: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
-	16, // 8: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	17, // 8: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
+	17, // 9: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
+	5,  // 10: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_writ_object_v3alpha_object_proto_init() }
@@ -1192,13 +1265,14 @@ func file_writ_object_v3alpha_object_proto_init() {
 		(*RequestContext_OrgId)(nil),
 		(*RequestContext_OrgDomain)(nil),
 	}
+	file_writ_object_v3alpha_object_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_object_v3alpha_object_proto_rawDesc), len(file_writ_object_v3alpha_object_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

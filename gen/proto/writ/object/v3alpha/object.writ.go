@@ -251,3 +251,27 @@ func (m *ListDetails) AppendJSON(b []byte) []byte {
 	} // the last comma
 	return append(b, '}')
 }
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *SettingDetails) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"sequence\":"...)
+	b = wire.AppendUint64(b, m.GetSequence())
+	b = append(b, ',')
+	if v := m.GetChangeDate(); v != nil {
+		b = append(b, "\"changeDate\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetResourceOwner(); v != nil {
+		b = append(b, "\"resourceOwner\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}

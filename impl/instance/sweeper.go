@@ -1,0 +1,71 @@
+package instance
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+// Sweeper deletes the events that are older than their instances keep them.
+type Sweeper struct {
+	resource.Env
+	Logger *slog.Logger
+}
+
+const (
+	sweepInterval = time.Minute
+	sweepBatch    = 5000 // rows of one transaction, so that none is long
+)
+
+// Run sweeps until ctx ends; of several nodes one does.
+func (s *Sweeper) Run(ctx context.Context) {
+	ticker := time.NewTicker(sweepInterval)
+	defer ticker.Stop()
+	for {
+		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.Logger.WarnContext(ctx, "sweeping old events", "err", err)
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Sweep deletes what is too old now and returns how many events that were.
+func (s *Sweeper) Sweep(ctx context.Context) (int64, error) {
+	queries := db.New()
+	instances, err := queries.InstancesWithRetention(ctx, s.DB.Pool)
+	if err != nil {
+		return 0, err
+	}
+	var swept int64
+	for _, instance := range instances {
+		before := s.Now().Add(-time.Duration(instance.AuditLogRetentionNanos))
+		for {
+			var n int64
+			err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
+				leads, err := queries.TryLeadSweep(ctx, tx)
+				if err != nil || !leads {
+					return err
+				}
+				n, err = queries.SweepEvents(ctx, tx, db.SweepEventsParams{InstanceID: instance.ID, Before: before, Batch: sweepBatch})
+				return err
+			})
+			swept += n
+			if err != nil {
+				return swept, err
+			}
+			if n < sweepBatch {
+				break
+			}
+		}
+	}
+	return swept, nil
+}

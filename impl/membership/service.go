@@ -1,0 +1,141 @@
+// Package membership gives users roles, on the system, an instance, an
+// organization, a project or the grant of a project.
+//
+// Service implements contracts/proto/writ/membership. Nobody gives a role that
+// holds more than they do there (policy.Call.MayGrant, SEC-235); a change is in
+// force on this node before it is answered.
+package membership
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+// Service implements the memberships API. It is safe for concurrent use.
+type Service struct {
+	membershipv3.UnsafeServiceMembershipsServer
+
+	resource.Env
+	roles       *policy.Roles
+	memberships *resource.Table[db.Membership]
+}
+
+var _ membershipv3.ServiceMembershipsServer = (*Service)(nil)
+
+// New returns a Service over env that knows the built-in roles.
+func New(env resource.Env, roles *policy.Roles) *Service {
+	return &Service{
+		Env: env, roles: roles,
+		memberships: resource.NewTable[db.Membership](env, resource.Spec{
+			Table: "memberships", Kind: "membership", Remembered: true, RememberedNew: true,
+			Filters: map[string]resource.FilterFunc{"role": func(w *resource.Where, value protoreflect.Value) {
+				role := value.Message().Interface().(*membershipv3.RoleFilter).GetRole()
+				w.And("t.roles @> ARRAY[" + w.Arg(role) + "::text]")
+			}},
+		}),
+	}
+}
+
+// CreateMembership gives a user roles on one object.
+func (s *Service) CreateMembership(ctx context.Context, req *membershipv3.CreateMembershipRequest) (*membershipv3.CreateMembershipResponse, error) {
+	row := &db.Membership{}
+	s.memberships.Assign(row, req.GetMembership())
+	row.ProjectID, row.ProjectGrantID = nil, nil
+	if err := s.locate(ctx, row, req.GetMembership()); err != nil {
+		return nil, err
+	}
+	if err := s.mayGive(ctx, row); err != nil {
+		return nil, err
+	}
+	details, err := s.memberships.Create(ctx, row, &eventv1.MembershipAdded{})
+	return &membershipv3.CreateMembershipResponse{Details: details}, err
+}
+
+// locate puts a membership on the object it is for, if the caller may give roles
+// there.
+func (s *Service) locate(ctx context.Context, row *db.Membership, _ *membershipv3.Membership) error {
+	call := policy.CallFrom(ctx)
+	row.InstanceID = call.Context.InstanceID
+	row.Level, row.ObjectID = int16(call.Context.Level), call.Context.InstanceID
+	if call.Context.Level == policyv1.Level_LEVEL_ORG {
+		row.ObjectID, row.OrgID = call.Context.OrgID, &call.Context.OrgID
+	}
+	return call.Require(s.placeOf(row))
+}
+
+func (s *Service) placeOf(row *db.Membership) policy.Place {
+	text := func(id *string) string {
+		if id == nil {
+			return ""
+		}
+		return *id
+	}
+	return policy.Place{InstanceID: row.InstanceID, OrgID: text(row.OrgID), ProjectID: text(row.ProjectID), ProjectGrantID: text(row.ProjectGrantID)}
+}
+
+// mayGive refuses roles that are not of the level or above the caller's own.
+func (s *Service) mayGive(ctx context.Context, row *db.Membership) error {
+	return policy.CallFrom(ctx).MayGrant(row.Roles, policyv1.Level(row.Level), s.placeOf(row), "membership.roles")
+}
+
+// PatchMembership replaces the roles. Roles above the caller's own cannot be
+// taken away either.
+func (s *Service) PatchMembership(ctx context.Context, req *membershipv3.PatchMembershipRequest) (*membershipv3.PatchMembershipResponse, error) {
+	changed := &eventv1.MembershipChanged{}
+	details, err := s.memberships.Change(ctx, req.GetId(), changed, func(_ pgx.Tx, row *db.Membership) error {
+		if err := s.mayGive(ctx, row); err != nil {
+			return err
+		}
+		changed.UserId = row.UserID
+		s.memberships.Assign(row, req.GetMembership())
+		return s.mayGive(ctx, row)
+	})
+	return &membershipv3.PatchMembershipResponse{Details: details}, err
+}
+
+// DeleteMembership takes the roles away.
+func (s *Service) DeleteMembership(ctx context.Context, req *membershipv3.DeleteMembershipRequest) (*membershipv3.DeleteMembershipResponse, error) {
+	details, err := s.memberships.Delete(ctx, req.GetId(), &eventv1.MembershipRemoved{}, func(_ pgx.Tx, row *db.Membership) error {
+		return s.mayGive(ctx, row)
+	})
+	return &membershipv3.DeleteMembershipResponse{Details: details}, err
+}
+
+// GetMembership reads one membership.
+func (s *Service) GetMembership(ctx context.Context, req *membershipv3.GetMembershipRequest) (*membershipv3.GetMembershipResponse, error) {
+	row, err := s.memberships.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &membershipv3.GetMembershipResponse{Membership: resource.Into(s.memberships, row, view(row))}, nil
+}
+
+// SearchMemberships finds the memberships that meet all filters.
+func (s *Service) SearchMemberships(ctx context.Context, req *membershipv3.SearchMembershipsRequest) (*membershipv3.SearchMembershipsResponse, error) {
+	rows, details, err := s.memberships.Search(ctx, req)
+	return &membershipv3.SearchMembershipsResponse{
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.memberships, rows, view),
+	}, err
+}
+
+func view(*db.Membership) *membershipv3.GetMembership { return &membershipv3.GetMembership{} }
+
+// ListAvailableRoles lists the roles of a level.
+func (s *Service) ListAvailableRoles(ctx context.Context, req *membershipv3.ListAvailableRolesRequest) (*membershipv3.ListAvailableRolesResponse, error) {
+	call := policy.CallFrom(ctx)
+	call.Scope() // the roles are the same wherever the caller may read memberships
+	level := call.Context.Level
+	if req.GetLevel() != membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_UNSPECIFIED {
+		level = policyv1.Level(req.GetLevel())
+	}
+	return &membershipv3.ListAvailableRolesResponse{Roles: s.roles.Names(level)}, nil
+}

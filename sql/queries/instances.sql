@@ -1,0 +1,27 @@
+-- name: ForgetInstance :exec
+-- What has no foreign key to the instance: flags, settings, totals.
+WITH flags AS (DELETE FROM features f WHERE f.instance_id = @instance_id),
+     languages AS (DELETE FROM language_settings l WHERE l.instance_id = @instance_id)
+DELETE FROM row_counts c WHERE c.instance_id = @instance_id;
+
+-- name: InstancesWithRetention :many
+SELECT id, audit_log_retention_nanos FROM instances WHERE audit_log_retention_nanos > 0 ORDER BY id;
+
+-- name: SweepEvents :execrows
+-- Deletes some events older than an instance keeps them. The newest stays,
+-- because answers name it, and so do deletions, which keep an ID from being
+-- given again (SEC-219); their payload is empty.
+DELETE FROM events e WHERE e.instance_id = @instance_id AND e.sequence IN (
+    SELECT o.sequence FROM events o
+    WHERE o.instance_id = @instance_id AND o.created_at < @before::timestamptz AND o.event_type NOT LIKE '%.removed'
+      AND o.sequence < (SELECT max(n.sequence) FROM events n WHERE n.instance_id = @instance_id)
+    ORDER BY o.created_at LIMIT @batch::int
+);
+
+-- name: TryLeadSweep :one
+-- One node sweeps at a time.
+SELECT pg_try_advisory_xact_lock(hashtextextended('sweep_events', 0))::bool;
+
+-- name: AddSchemaRevision :exec
+INSERT INTO user_schema_revisions (instance_id, schema_id, revision, schema) VALUES (@instance_id, @schema_id, @revision, @schema)
+ON CONFLICT DO NOTHING;
