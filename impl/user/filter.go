@@ -1,6 +1,7 @@
 package user
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -38,7 +39,11 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 	}
 	orgs := "SELECT d.org_id FROM domains d WHERE d.instance_id = " + w.Instance() + " AND d.org_id IS NOT NULL AND d.is_primary"
 	domain := func(text string, method object.TextFilterMethod) string {
-		return "t.org_id = ANY(ARRAY(" + orgs + " AND " + w.Text("d.domain", text, method|ignoreCase) + "))"
+		found, all := w.Lookup(orgs, func(sub *resource.Where) { sub.And(sub.Text("d.domain", text, method|ignoreCase)) })
+		if !all {
+			return "t.org_id = ANY(ARRAY(" + orgs + " AND " + w.Text("d.domain", text, method|ignoreCase) + "))"
+		}
+		return "t.org_id = ANY(" + w.Arg(found) + "::text[])"
 	}
 	none := "NOT EXISTS (" + orgs + " AND d.org_id = t.org_id)"
 	at := strings.LastIndexByte(text, '@')
@@ -68,6 +73,17 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 	w.And("(" + strings.Join(any, " OR ") + ")")
 }
 
+// byEmail reads addresses from behind when a filter gives their end.
+func byEmail(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*object.TextFilter)
+	w.And(w.Text("t.email", filter.GetText(), filter.GetMethod()))
+	if filter.GetMethod()&^1 == endsWith {
+		end := []rune(resource.Fold(filter.GetText()))
+		slices.Reverse(end)
+		w.And("reverse(t.email_folded) LIKE " + w.Arg(resource.Literal(string(end))+"%"))
+	}
+}
+
 func byEmails(w *resource.Where, value protoreflect.Value) {
 	folded := []string{}
 	for _, address := range value.Message().Interface().(*userv3.InEmailsFilter).GetEmails() {
@@ -90,14 +106,16 @@ func byType(w *resource.Where, value protoreflect.Value) {
 	w.And("t.user_type = " + w.Arg(int16(value.Message().Interface().(*userv3.UserTypeFilter).GetType())))
 }
 
-const ofUser = "t.id IN (SELECT m.user_id FROM user_metadata m WHERE m.instance_id = "
+// ofUser is an array because a condition on the user narrows less than one on the
+// metadata: it is found first.
+const ofUser = "t.id = ANY(ARRAY(SELECT m.user_id FROM user_metadata m WHERE m.instance_id = "
 
 func byMetadataKey(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*object.TextFilter)
-	w.And(ofUser + w.Instance() + " AND " + w.Text("m.id", filter.GetText(), filter.GetMethod()) + ")")
+	w.And(ofUser + w.Instance() + " AND " + w.Text("m.id", filter.GetText(), filter.GetMethod()) + "))")
 }
 
 func byMetadata(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*userv3.MetadataFilter)
-	w.And(ofUser + w.Instance() + " AND m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea))")
+	w.And(ofUser + w.Instance() + " AND m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea)))")
 }
