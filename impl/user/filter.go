@@ -52,13 +52,13 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 		before, after = text[:at], text[at+1:]
 	}
 	var any []string
-	switch method := filter.GetMethod() &^ 1; {
-	case method == startsWith || method == contains:
+	method := filter.GetMethod() &^ 1
+	if method == startsWith || method == contains {
 		any = append(any, name(text, method))
-	default: // the end of a username is not the end of a login name
+	} else { // the end of a username is not the end of a login name
 		any = append(any, none+" AND "+name(text, method))
 	}
-	switch method := filter.GetMethod() &^ 1; {
+	switch {
 	case at >= 0 && method == equals:
 		any = append(any, name(before, equals)+" AND "+domain(after, equals))
 	case at >= 0 && method == startsWith:
@@ -106,16 +106,25 @@ func byType(w *resource.Where, value protoreflect.Value) {
 	w.And("t.user_type = " + w.Arg(int16(value.Message().Interface().(*userv3.UserTypeFilter).GetType())))
 }
 
-// ofUser is an array because a condition on the user narrows less than one on the
-// metadata: it is found first.
-const ofUser = "t.id = ANY(ARRAY(SELECT m.user_id FROM user_metadata m WHERE m.instance_id = "
+// byEntry finds users by an entry of their metadata. The users are looked up first,
+// because a condition on the entry narrows more than any order of users helps.
+func byEntry(w *resource.Where, condition func(*resource.Where) string) {
+	users := "SELECT m.user_id FROM user_metadata m WHERE m.instance_id = " + w.Instance()
+	if found, all := w.Lookup(users, func(sub *resource.Where) { sub.And(condition(sub)) }); all {
+		w.And("t.id = ANY(" + w.Arg(found) + "::text[])")
+		return
+	}
+	w.And("t.id IN (" + users + " AND " + condition(w) + ")")
+}
 
 func byMetadataKey(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*object.TextFilter)
-	w.And(ofUser + w.Instance() + " AND " + w.Text("m.id", filter.GetText(), filter.GetMethod()) + "))")
+	byEntry(w, func(w *resource.Where) string { return w.Text("m.id", filter.GetText(), filter.GetMethod()) })
 }
 
 func byMetadata(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*userv3.MetadataFilter)
-	w.And(ofUser + w.Instance() + " AND m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea)))")
+	byEntry(w, func(w *resource.Where) string {
+		return "m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea)"
+	})
 }
