@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/outgoing"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
@@ -128,7 +130,18 @@ func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger
 	return node.Serve(ctx, listener)
 }
 
-// applySeed applies file and returns what it came to.
-func applySeed(ctx context.Context, db *store.DB, file *seed.File, known map[string]string, reissue bool) (*seed.Applied, error) {
-	return seed.Apply(ctx, seed.Config{DB: db, Now: now, NewID: newID, Known: known, Reissue: reissue}, file)
+// applySeed applies file by the operations of the contract, and returns what it
+// came to. c says how; the rest of it is filled in here.
+func applySeed(ctx context.Context, db *store.DB, file *seed.File, c seed.Config) (*seed.Applied, error) {
+	roles, err := policy.NewRoles()
+	if err != nil {
+		return nil, err
+	}
+	c.Env = resource.Env{DB: db, Now: now, NewID: newID, Invalidate: func() {}} // no node is in this process yet
+	services, err := server.NewServices(c.Env, roles, outgoing.Config{})
+	if err != nil {
+		return nil, err
+	}
+	c.Roles, c.Call = roles, services.Call
+	return seed.Apply(ctx, c, file)
 }
