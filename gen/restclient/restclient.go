@@ -2405,7 +2405,7 @@ type OIDCConfig struct {
 	// ApplicationType What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `json:"applicationType"`
 
-	// AuthMethodType How the application authenticates at the token endpoint; BASIC when omitted.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 
 	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
@@ -2455,7 +2455,7 @@ type OIDCConfigInput struct {
 	// ApplicationType What kind of program it is; WEB when omitted.
 	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 
-	// AuthMethodType How the application authenticates at the token endpoint; BASIC when omitted.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 
 	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
@@ -2619,7 +2619,7 @@ type PatchOIDCConfig struct {
 	// ApplicationType What kind of program it is.
 	ApplicationType *PatchOIDCConfigApplicationType `json:"applicationType,omitempty"`
 
-	// AuthMethodType How the application authenticates at the token endpoint.
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
 	AuthMethodType *PatchOIDCConfigAuthMethodType `json:"authMethodType,omitempty"`
 
 	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
@@ -2661,7 +2661,7 @@ type PatchOIDCConfigAccessTokenType string
 // PatchOIDCConfigApplicationType What kind of program it is.
 type PatchOIDCConfigApplicationType string
 
-// PatchOIDCConfigAuthMethodType How the application authenticates at the token endpoint.
+// PatchOIDCConfigAuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
 type PatchOIDCConfigAuthMethodType string
 
 // PatchOrganization PatchOrganization changes the fields of an organization that are present.

@@ -338,7 +338,11 @@ func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now 
 	}
 	args := make([]any, t.stored, t.stored+eventParameters)
 	for i := range args {
-		args[i] = t.columns[i].value(v).Interface()
+		column := t.columns[i].value(v)
+		if column.Kind() == reflect.Slice && column.IsNil() && column.Type().Elem().Kind() != reflect.Uint8 {
+			column.Set(reflect.MakeSlice(column.Type(), 0, 0)) // a list is never NULL
+		}
+		args[i] = column.Interface()
 	}
 	return append(args, event.Columns(event.Event{
 		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload,

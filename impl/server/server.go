@@ -22,22 +22,28 @@ import (
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	"github.com/writ-id/writ/impl/action"
+	"github.com/writ-id/writ/impl/app"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
+	"github.com/writ-id/writ/impl/grant"
 	"github.com/writ-id/writ/impl/instance"
 	"github.com/writ-id/writ/impl/language"
 	"github.com/writ-id/writ/impl/membership"
 	"github.com/writ-id/writ/impl/org"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/schema"
@@ -83,12 +89,15 @@ func New(c Config) (*Server, error) {
 	// lists and what reflection shows.
 	s.services = []string{
 		actionv3.ServiceActions_ServiceDesc.ServiceName,
+		appv3.ServiceApps_ServiceDesc.ServiceName,
 		domainv3.ServiceDomains_ServiceDesc.ServiceName,
 		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
+		grantv3.ServiceGrants_ServiceDesc.ServiceName,
 		instancev3.ServiceInstances_ServiceDesc.ServiceName,
 		languagev3.ServiceLanguageSettings_ServiceDesc.ServiceName,
 		membershipv3.ServiceMemberships_ServiceDesc.ServiceName,
 		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
+		projectv3.ServiceProjects_ServiceDesc.ServiceName,
 		schemav3.ServiceUserSchemas_ServiceDesc.ServiceName,
 	}
 	operations, err := policy.NewOperations(s.services...)
@@ -122,12 +131,15 @@ func New(c Config) (*Server, error) {
 	orgs := org.New(env)
 	if err := errors.Join(
 		actionv3.MountServiceActions(to, action.New(env, operations), s.chain.Intercept),
+		appv3.MountServiceApps(to, app.New(env), s.chain.Intercept),
 		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
 		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
+		grantv3.MountServiceGrants(to, grant.New(env), s.chain.Intercept),
 		instancev3.MountServiceInstances(to, instance.New(env, orgs, roles), s.chain.Intercept),
 		languagev3.MountServiceLanguageSettings(to, language.New(env), s.chain.Intercept),
 		membershipv3.MountServiceMemberships(to, membership.New(env, roles), s.chain.Intercept),
 		orgv3.MountServiceOrganizations(to, orgs, s.chain.Intercept),
+		projectv3.MountServiceProjects(to, project.New(env), s.chain.Intercept),
 		schemav3.MountServiceUserSchemas(to, schema.New(env), s.chain.Intercept),
 	); err != nil {
 		return nil, err

@@ -716,8 +716,9 @@ type OIDCConfig struct {
 	GrantTypes []GrantType `protobuf:"varint,4,rep,packed,name=grant_types,json=grantTypes,proto3,enum=writ.app.v3alpha.GrantType" json:"grant_types,omitempty"`
 	// What kind of program it is; WEB when omitted.
 	ApplicationType ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType" json:"application_type,omitempty"`
-	// How the application authenticates at the token endpoint; BASIC when
-	// omitted.
+	// How the application authenticates. One that begins to use a secret gets it by
+	// RegenerateSecret; one that ceases to loses it;
+	// BASIC when omitted.
 	AuthMethodType AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host
 	// label or path segment. Not for production.
@@ -898,7 +899,8 @@ type PatchOIDCConfig struct {
 	GrantTypes *GrantTypes `protobuf:"bytes,4,opt,name=grant_types,json=grantTypes,proto3" json:"grant_types,omitempty"`
 	// What kind of program it is.
 	ApplicationType *ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType,oneof" json:"application_type,omitempty"`
-	// How the application authenticates at the token endpoint.
+	// How the application authenticates. One that begins to use a secret gets it by
+	// RegenerateSecret; one that ceases to loses it.
 	AuthMethodType *AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType,oneof" json:"auth_method_type,omitempty"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host
 	// label or path segment. Not for production.

@@ -277,7 +277,7 @@ type ApplicationOIDCConfigAdded struct {
 	GrantTypes []v3alpha.GrantType `protobuf:"varint,4,rep,packed,name=grant_types,json=grantTypes,proto3,enum=writ.app.v3alpha.GrantType" json:"grant_types,omitempty"`
 	// What kind of program it is.
 	ApplicationType v3alpha.ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType" json:"application_type,omitempty"`
-	// How the application authenticates at the token endpoint.
+	// How the application authenticates.
 	AuthMethodType v3alpha.AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType" json:"auth_method_type,omitempty"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3" json:"development_mode,omitempty"`
@@ -449,7 +449,7 @@ type ApplicationOIDCConfigChanged struct {
 	GrantTypes []v3alpha.GrantType `protobuf:"varint,4,rep,packed,name=grant_types,json=grantTypes,proto3,enum=writ.app.v3alpha.GrantType" json:"grant_types,omitempty"`
 	// What kind of program it is.
 	ApplicationType *v3alpha.ApplicationType `protobuf:"varint,5,opt,name=application_type,json=applicationType,proto3,enum=writ.app.v3alpha.ApplicationType,oneof" json:"application_type,omitempty"`
-	// How the application authenticates at the token endpoint.
+	// How the application authenticates.
 	AuthMethodType *v3alpha.AuthMethodType `protobuf:"varint,6,opt,name=auth_method_type,json=authMethodType,proto3,enum=writ.app.v3alpha.AuthMethodType,oneof" json:"auth_method_type,omitempty"`
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode *bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3,oneof" json:"development_mode,omitempty"`

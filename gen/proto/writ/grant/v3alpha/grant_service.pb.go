@@ -3533,7 +3533,7 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"\x18USER_GRANT_FIELD_NAME_ID\x10\x01\x12'\n" +
 	"#USER_GRANT_FIELD_NAME_CREATION_DATE\x10\x02\x12%\n" +
 	"!USER_GRANT_FIELD_NAME_CHANGE_DATE\x10\x03\x12\x1f\n" +
-	"\x1bUSER_GRANT_FIELD_NAME_STATE\x10\x042\xea\x1b\n" +
+	"\x1bUSER_GRANT_FIELD_NAME_STATE\x10\x042\xee\x1b\n" +
 	"\rServiceGrants\x12\xa2\x01\n" +
 	"\n" +
 	"CreateRole\x12%.writ.grant.v3alpha.CreateRoleRequest\x1a&.writ.grant.v3alpha.CreateRoleResponse\"E\xca\xc1\x18\x1b\n" +
@@ -3556,11 +3556,11 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"user_grant\"\x1e/resources/v3alpha/user_grants\x12\xb9\x01\n" +
 	"\x0ePatchUserGrant\x12).writ.grant.v3alpha.PatchUserGrantRequest\x1a*.writ.grant.v3alpha.PatchUserGrantResponse\"P\xca\xc1\x18\x15\x12\vgrant.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x021:\n" +
 	"user_grant2#/resources/v3alpha/user_grants/{id}\x12\xb0\x01\n" +
-	"\x0fDeleteUserGrant\x12*.writ.grant.v3alpha.DeleteUserGrantRequest\x1a+.writ.grant.v3alpha.DeleteUserGrantResponse\"D\xca\xc1\x18\x15\x12\fgrant.delete\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02%*#/resources/v3alpha/user_grants/{id}\x12\xa5\x01\n" +
-	"\fGetUserGrant\x12'.writ.grant.v3alpha.GetUserGrantRequest\x1a(.writ.grant.v3alpha.GetUserGrantResponse\"B\xca\xc1\x18\x13\x12\n" +
-	"grant.read\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02%\x12#/resources/v3alpha/user_grants/{id}\x12\xbe\x01\n" +
-	"\x10SearchUserGrants\x12+.writ.grant.v3alpha.SearchUserGrantsRequest\x1a,.writ.grant.v3alpha.SearchUserGrantsResponse\"O\xca\xc1\x18\x14\x12\n" +
-	"grant.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x021:\afilters\"&/resources/v3alpha/user_grants/_search\x12\xc0\x01\n" +
+	"\x0fDeleteUserGrant\x12*.writ.grant.v3alpha.DeleteUserGrantRequest\x1a+.writ.grant.v3alpha.DeleteUserGrantResponse\"D\xca\xc1\x18\x15\x12\fgrant.delete\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02%*#/resources/v3alpha/user_grants/{id}\x12\xa7\x01\n" +
+	"\fGetUserGrant\x12'.writ.grant.v3alpha.GetUserGrantRequest\x1a(.writ.grant.v3alpha.GetUserGrantResponse\"D\xca\xc1\x18\x15\x12\n" +
+	"grant.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02%\x12#/resources/v3alpha/user_grants/{id}\x12\xc0\x01\n" +
+	"\x10SearchUserGrants\x12+.writ.grant.v3alpha.SearchUserGrantsRequest\x1a,.writ.grant.v3alpha.SearchUserGrantsResponse\"Q\xca\xc1\x18\x16\x12\n" +
+	"grant.read\x18\x01\"\x02\x02\x030\x018\x01\x82\xd3\xe4\x93\x021:\afilters\"&/resources/v3alpha/user_grants/_search\x12\xc0\x01\n" +
 	"\x11ActivateUserGrant\x12,.writ.grant.v3alpha.ActivateUserGrantRequest\x1a-.writ.grant.v3alpha.ActivateUserGrantResponse\"N\xca\xc1\x18\x15\x12\vgrant.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02/\"-/resources/v3alpha/user_grants/{id}/_activate\x12\xc8\x01\n" +
 	"\x13DeactivateUserGrant\x12..writ.grant.v3alpha.DeactivateUserGrantRequest\x1a/.writ.grant.v3alpha.DeactivateUserGrantResponse\"P\xca\xc1\x18\x15\x12\vgrant.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x021\"//resources/v3alpha/user_grants/{id}/_deactivateB<Z:github.com/writ-id/writ/gen/proto/writ/grant/v3alpha;grantb\x06proto3"
 
