@@ -1,7 +1,6 @@
 package resource
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,9 +35,9 @@ type Spec struct {
 	// Columns that say where a row is, when they are not called org_id,
 	// project_id, project_grant_id and user_id.
 	Org, Project, User string
-	// Subject is the column with the ID of the object that events of a row belong
-	// to, when that is not the row itself: user_id for parts of a user.
-	Subject string
+	// Aggregate is the column with the ID of the object that the events are about,
+	// when that is not the row's own.
+	Aggregate string
 	// System is set for a table of the system, which has no instance_id.
 	System bool
 
@@ -75,7 +74,6 @@ type Table[R any] struct {
 	stored  int
 	byName  map[string]*column
 	place   [4]*column // organization, project, grant of a project, user
-	subject *column
 	twins   []twin
 	plans   plans
 
@@ -113,7 +111,6 @@ func NewTable[R any](env Env, spec Spec) *Table[R] {
 			t.place[i] = t.byName[names[1]]
 		}
 	}
-	t.subject = t.column(cmp.Or(spec.Subject, "id"))
 	for name, folded := range t.byName {
 		if text, ok := strings.CutSuffix(name, "_folded"); ok {
 			t.twins = append(t.twins, twin{t.column(text), folded})
@@ -215,6 +212,14 @@ func (c *column) text(row reflect.Value) string {
 // instanceOf returns the instance a row belongs to; "" for the system.
 func (t *Table[R]) instanceOf(row reflect.Value) string { return t.byName["instance_id"].text(row) }
 
+// objectOf returns the ID of the object that the events of a row are about.
+func (t *Table[R]) objectOf(row reflect.Value) string {
+	if t.Aggregate != "" {
+		return t.column(t.Aggregate).text(row)
+	}
+	return t.byName["id"].text(row)
+}
+
 // placeOf returns where a row is.
 func (t *Table[R]) placeOf(row reflect.Value) policy.Place {
 	return policy.Place{
@@ -311,7 +316,7 @@ func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now 
 		args[i] = t.columns[i].value(v).Interface()
 	}
 	return append(args, event.Columns(event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.subject.text(v), Payload: payload,
+		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload,
 		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: t.ownerOf(v), At: now,
 	})...)
 }
@@ -440,7 +445,7 @@ func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload eve
 	v, now, actor := reflect.ValueOf(row), t.Now(), policy.CallFrom(ctx).Caller.UserID
 	t.record(payload, nil, row)
 	sequence, err := event.Append(ctx, tx, event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.subject.text(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
+		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
 	})
 	if err != nil {
 		return nil, err
