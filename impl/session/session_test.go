@@ -241,11 +241,14 @@ func TestREL027_FailedPasswordsAreAllCounted(t *testing.T) {
 		return n
 	}
 	const guess = `{"checks":{"user":{"loginName":"alice@a.example"},"password":{"password":%q}}}`
-	w.count(20, func(node, i int) (int, string, map[string]any) {
+	counts := w.count(20, func(node, i int) (int, string, map[string]any) {
 		return w.call(node, "owner", "POST", sessions, fmt.Sprintf(guess, fmt.Sprint("wrong", i)))
 	})
-	if n := failures(); n != 20 {
-		t.Errorf("20 failures at once: counted %d", n)
+	// On a busy machine the chain turns some away before their password is looked
+	// at; those that were looked at are counted, each of them.
+	looked := counts["CHECK_FAILED"]
+	if n := failures(); n != looked || looked < 8 || looked+counts["OVERLOADED"] != 20 {
+		t.Errorf("20 guesses at once: counted %d, answered %v", n, counts)
 	}
 	w.want("", "POST", sessions, guess, "correct horse")
 	if n := failures(); n != 0 {
