@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -46,7 +47,7 @@ Secrets that the file leaves out are generated and printed once.`,
 				return err
 			}
 			defer db.Close()
-			applied, err := applySeed(cmd.Context(), db, file, seed.Config{DryRun: dryRun})
+			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{DryRun: dryRun})
 			if err != nil {
 				return err
 			}

@@ -142,7 +142,7 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir 
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	applied, err := applySeed(ctx, db, file, seed.Config{Known: known, Reissue: true})
+	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{Known: known, Reissue: true})
 	if err != nil || len(applied.Generated) == 0 {
 		return applied, err
 	}

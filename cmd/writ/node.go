@@ -16,12 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/outgoing"
-	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/seed"
-	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
 )
 
 // now is the clock of the product: UTC, in the microseconds that PostgreSQL
@@ -129,20 +124,4 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 		return err
 	}
 	return node.Serve(ctx, listener)
-}
-
-// applySeed applies file by the operations of the contract, and returns what it
-// came to. c says how; the rest of it is filled in here.
-func applySeed(ctx context.Context, db *store.DB, file *seed.File, c seed.Config) (*seed.Applied, error) {
-	roles, err := policy.NewRoles()
-	if err != nil {
-		return nil, err
-	}
-	c.Env = resource.Env{DB: db, Now: now, NewID: newID, Invalidate: func() {}} // no node is in this process yet
-	services, err := server.NewServices(c.Env, roles, outgoing.Config{}, secret.NoKey{})
-	if err != nil {
-		return nil, err
-	}
-	c.Roles, c.Call = roles, services.Call
-	return seed.Apply(ctx, c, file)
 }

@@ -65,7 +65,7 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 			}
 			defer db.Close()
 			if file != nil {
-				applied, err := applySeed(ctx, db, file, seed.Config{})
+				applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
 				if err != nil {
 					return err
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -86,10 +87,7 @@ func prune(body map[string]any, message protoreflect.MessageDescriptor) map[stri
 	return kept
 }
 
-func isList(value any) bool {
-	_, ok := value.([]any)
-	return ok
-}
+func isList(value any) bool { return reflect.ValueOf(value).Kind() == reflect.Slice }
 
 // call calls an operation with a request written as JSON, by its rules.
 func (r *run) call(ctx context.Context, k kind, operation string, request Body) (proto.Message, error) {
