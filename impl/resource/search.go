@@ -166,7 +166,12 @@ func (t *Table[R]) searchSQL(w *Where, sorting string, counted bool, page Page) 
 func (t *Table[R]) within(w *Where, call *policy.Call) {
 	scope := call.Scope()
 	if call.Context.Level == policyv1.Level_LEVEL_ORG && t.place[0] != nil {
-		w.And(t.place[0].sql + " = " + w.Arg(call.Context.OrgID))
+		org := w.Arg(call.Context.OrgID)
+		condition := t.place[0].sql + " = " + org
+		if t.reader != nil {
+			condition = "(" + condition + " OR " + t.reader.sql + " = " + org + ")"
+		}
+		w.And(condition)
 	}
 	if scope.All {
 		return
@@ -176,6 +181,9 @@ func (t *Table[R]) within(w *Where, call *policy.Call) {
 		if t.place[i] != nil && len(ids) > 0 && ids[0] != "" {
 			any = append(any, t.place[i].sql+" = ANY("+w.Arg(ids)+"::text[])")
 		}
+	}
+	if t.reader != nil && len(scope.Orgs) > 0 {
+		any = append(any, t.reader.sql+" = ANY("+w.Arg(scope.Orgs)+"::text[])")
 	}
 	if len(any) == 0 {
 		any = []string{"false"}
