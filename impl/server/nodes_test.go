@@ -44,6 +44,10 @@ instances:
         users:
           - {login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
           - {login_name: expired, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t, expires: 2020-01-01T00:00:00Z}]}
+          - {login_name: creator, machine: {}, org_roles: [ORG_PROJECT_CREATOR], tokens: [{name: t}]}
+      - name: A2
+        users:
+          - {login_name: second, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
   - name: b
     domains: [b.example]
     features: {multitenancy_resources_api: true}
