@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"os"
 	"runtime/debug"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
@@ -42,6 +44,8 @@ type nodeFlags struct {
 	logLevel, logFormat string
 	sharedHTTP2         bool
 	drainDelay          time.Duration
+	outgoingAllow       []string
+	outgoingDNS         string
 }
 
 func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration) {
@@ -52,6 +56,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
+	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
+	flags.StringVar(&f.outgoingDNS, "outgoing-dns", "", "host:port of the DNS server for those calls; the system's when empty")
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
 
@@ -99,12 +105,20 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// serve runs a node on db until ctx ends.
-func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger, listener net.Listener, ready func() error) error {
+// serve runs a node until ctx ends: c with what the flags say of it.
+func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
-	node, err := server.New(server.Config{
-		DB: db, Now: now, NewID: newID, Logger: logger, SharedHTTP2: f.sharedHTTP2, DrainDelay: f.drainDelay,
-	})
+	out := outgoing.Config{Resolver: f.outgoingDNS}
+	for _, network := range f.outgoingAllow {
+		prefix, err := netip.ParsePrefix(network)
+		if err != nil {
+			return usageError{fmt.Errorf("--outgoing-allow: %w", err)}
+		}
+		out.Allow = append(out.Allow, prefix)
+	}
+	c.Outgoing = out
+	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	node, err := server.New(c)
 	if err != nil {
 		return err
 	}

@@ -125,4 +125,3 @@ func reads(op *operation) bool {
 	rule := op.rule()
 	return rule.verb == http.MethodGet || strings.HasSuffix(rule.pattern, "/_search")
 }
-

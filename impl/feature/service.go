@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -24,25 +23,18 @@ import (
 	"github.com/writ-id/writ/impl/store"
 )
 
-// Config holds what Service needs; every field is required.
-type Config struct {
-	DB         *store.DB
-	Now        func() time.Time
-	Invalidate func() // called after a change, before it is answered
-}
-
 // Service implements the feature API. It is safe for concurrent use.
 type Service struct {
 	featurev2.UnsafeServiceFeaturesServer
 
-	Config
+	resource.Env
 	queries *db.Queries
 }
 
 var _ featurev2.ServiceFeaturesServer = (*Service)(nil)
 
-// New returns a Service over c.
-func New(c Config) *Service { return &Service{Config: c, queries: db.New()} }
+// New returns a Service over env.
+func New(env resource.Env) *Service { return &Service{Env: env, queries: db.New()} }
 
 // GetSystemFeatures reads the flags of the installation.
 func (s *Service) GetSystemFeatures(ctx context.Context, _ *featurev2.GetSystemFeaturesRequest) (*featurev2.GetSystemFeaturesResponse, error) {
@@ -99,7 +91,7 @@ func (s *Service) get(ctx context.Context) (*object.SettingDetails, *featurev2.F
 
 // decide puts the flags a level has decided into features.
 func (s *Service) decide(ctx context.Context, instanceID string, source featurev2.Source, features *featurev2.Features) (db.Feature, error) {
-	row, err := s.queries.FeaturesOf(ctx, s.DB.Pool, instanceID)
+	row, err := s.queries.FeaturesOf(ctx, s.DB.Conn(ctx), instanceID)
 	if store.NoRow(err) {
 		return row, nil
 	}

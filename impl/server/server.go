@@ -21,32 +21,13 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
-	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
-	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
-	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
-	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
-	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
-	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
-	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
-	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
-	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
-	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
-	"github.com/writ-id/writ/impl/action"
-	"github.com/writ-id/writ/impl/app"
-	"github.com/writ-id/writ/impl/domain"
-	"github.com/writ-id/writ/impl/feature"
-	"github.com/writ-id/writ/impl/grant"
 	"github.com/writ-id/writ/impl/instance"
-	"github.com/writ-id/writ/impl/language"
-	"github.com/writ-id/writ/impl/membership"
-	"github.com/writ-id/writ/impl/org"
+	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/schema"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -57,6 +38,14 @@ type Config struct {
 	NewID  func() string
 	Logger *slog.Logger
 
+	// Sealer keeps secrets that have to be readable again; without one, what needs
+	// it is refused.
+	Sealer secret.Sealer
+	// Sender delivers messages; without one it is only logged that there are some.
+	Sender message.Sender
+	// Dev keeps messages with their codes and shows them to anybody, at
+	// /_dev/messages. Never set it where anybody but a developer is.
+	Dev bool
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
@@ -75,6 +64,7 @@ type Server struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	services []string
+	messages *message.Worker
 	http     *http.Server
 	draining atomic.Bool
 }
@@ -84,38 +74,32 @@ const drainLimit = 30 * time.Second
 
 // New composes a server over c.
 func New(c Config) (*Server, error) {
+	if c.Sealer == nil {
+		c.Sealer = secret.NoKey{}
+	}
+	if c.Sender == nil {
+		c.Sender = message.LogSender{Logger: c.Logger}
+	}
 	s := &Server{Config: c, health: health.NewServer()}
-	// What is served here is what conditions can name, what the reference page
-	// lists and what reflection shows.
-	s.services = []string{
-		actionv3.ServiceActions_ServiceDesc.ServiceName,
-		appv3.ServiceApps_ServiceDesc.ServiceName,
-		domainv3.ServiceDomains_ServiceDesc.ServiceName,
-		featurev2.ServiceFeatures_ServiceDesc.ServiceName,
-		grantv3.ServiceGrants_ServiceDesc.ServiceName,
-		instancev3.ServiceInstances_ServiceDesc.ServiceName,
-		languagev3.ServiceLanguageSettings_ServiceDesc.ServiceName,
-		membershipv3.ServiceMemberships_ServiceDesc.ServiceName,
-		orgv3.ServiceOrganizations_ServiceDesc.ServiceName,
-		projectv3.ServiceProjects_ServiceDesc.ServiceName,
-		schemav3.ServiceUserSchemas_ServiceDesc.ServiceName,
-	}
-	operations, err := policy.NewOperations(s.services...)
-	if err != nil {
-		return nil, err
-	}
+	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
 	}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() { s.chain.Invalidate() }}
+	services, err := NewServices(s.env, roles, c.Outgoing, c.Sealer)
+	if err != nil {
+		return nil, err
+	}
+	s.services = services.operations.Services()
 	s.chain, err = policy.New(policy.Config{
-		Roles: roles, DB: c.DB, Operations: operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
+		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.grpc = newGRPC(s.health)
-	rest, err := newREST(operations)
+	rest, err := newREST(services.operations)
 	if err != nil {
 		return nil, err
 	}
@@ -126,22 +110,7 @@ func New(c Config) (*Server, error) {
 		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
 		WebOptions: webOptions(),
 	}
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.chain.Invalidate}
-	env := s.env
-	orgs := org.New(env)
-	if err := errors.Join(
-		actionv3.MountServiceActions(to, action.New(env, operations), s.chain.Intercept),
-		appv3.MountServiceApps(to, app.New(env), s.chain.Intercept),
-		domainv3.MountServiceDomains(to, domain.New(env, outgoing.New(c.Outgoing)), s.chain.Intercept),
-		featurev2.MountServiceFeatures(to, feature.New(feature.Config{DB: c.DB, Now: c.Now, Invalidate: s.chain.Invalidate}), s.chain.Intercept),
-		grantv3.MountServiceGrants(to, grant.New(env), s.chain.Intercept),
-		instancev3.MountServiceInstances(to, instance.New(env, orgs, roles), s.chain.Intercept),
-		languagev3.MountServiceLanguageSettings(to, language.New(env), s.chain.Intercept),
-		membershipv3.MountServiceMemberships(to, membership.New(env, roles), s.chain.Intercept),
-		orgv3.MountServiceOrganizations(to, orgs, s.chain.Intercept),
-		projectv3.MountServiceProjects(to, project.New(env), s.chain.Intercept),
-		schemav3.MountServiceUserSchemas(to, schema.New(env), s.chain.Intercept),
-	); err != nil {
+	if err := services.mount(to, s.chain.Intercept); err != nil {
 		return nil, err
 	}
 	reflection.Register(s.grpc)
@@ -177,6 +146,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer stop()
 	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
 	go (&instance.Sweeper{Env: s.env, Logger: s.Logger}).Run(background)
+	go s.messages.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
 	failed := make(chan error, 2)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/writ-id/writ/gen/db"
@@ -70,8 +71,14 @@ type target struct {
 	Timeout string `json:"timeout"`
 }
 
+type foundTarget struct {
+	db.Target
+	Total int64
+}
+
 func (f *floor) get(w http.ResponseWriter, r *http.Request) {
-	t, err := f.queries.GetTarget(r.Context(), f.pool, db.GetTargetParams{InstanceID: f.instanceID, ID: r.PathValue("id")})
+	rows, _ := f.pool.Query(r.Context(), "SELECT * FROM targets WHERE instance_id = $1 AND id = $2", f.instanceID, r.PathValue("id"))
+	t, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[db.Target])
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
@@ -94,10 +101,11 @@ func (f *floor) create(w http.ResponseWriter, r *http.Request) {
 	}
 	id, now := uuid.Must(uuid.NewV7()).String(), time.Now().UTC()
 	payload, _ := json.Marshal(t)
-	sequence, err := f.queries.CreateTarget(r.Context(), f.pool, db.CreateTargetParams{
-		InstanceID: f.instanceID, ID: id, Name: t.Name, NameFolded: t.Name, TargetType: "rest_webhook", Url: t.RestWebhook.URL,
-		TimeoutNanos: int64(timeout), EventType: "target.added", Payload: payload, Creator: "floor", Now: now,
-	})
+	var sequence int64
+	err = f.pool.QueryRow(r.Context(), `INSERT INTO targets (
+		instance_id, id, name, name_folded, target_type, url, timeout_nanos, sequence, creation_date, change_date
+	) VALUES ($1, $2, $3, $3, 'rest_webhook', $4, $5, append_event($1, 'target', $2, 'target.added', $6, 'floor', 2::smallint, $1, $7), $7, $7)
+	RETURNING sequence`, f.instanceID, id, t.Name, t.RestWebhook.URL, int64(timeout), payload, now).Scan(&sequence)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -117,10 +125,10 @@ func (f *floor) search(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	rows, err := f.queries.SearchTargets(r.Context(), f.searchPool, db.SearchTargetsParams{
-		InstanceID: f.instanceID, Unfiltered: true, MoreNameLikes: []string{}, MoreFoldedLikes: []string{},
-		Sorting: "creation_date", PageLimit: 100,
-	})
+	found, _ := f.searchPool.Query(r.Context(), `WITH page AS (
+		SELECT * FROM targets t WHERE t.instance_id = $1 ORDER BY t.creation_date DESC, t.id DESC LIMIT 100
+	) SELECT page.*, (SELECT sum(n) FROM row_counts c WHERE c.instance_id = $1 AND c.resource = 'targets')::bigint AS total FROM page`, f.instanceID)
+	rows, err := pgx.CollectRows(found, pgx.RowToStructByPos[foundTarget])
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
