@@ -512,10 +512,15 @@ func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload eve
 	if err != nil {
 		return nil, err
 	}
-	if err := db.New().SetActor(ctx, tx, db.SetActorParams{Actor: actor, Now: now.Format(time.RFC3339Nano)}); err != nil {
+	command := db.SetActorParams{Actor: actor, Now: now.Format(time.RFC3339Nano), Deletes: t.Table}
+	if err := db.New().SetActor(ctx, tx, command); err != nil {
 		return nil, err
 	}
 	if _, err := tx.Exec(ctx, "DELETE FROM "+t.Table+" t WHERE "+condition, args...); err != nil {
+		return nil, err
+	}
+	command.Deletes = ""
+	if err := db.New().SetActor(ctx, tx, command); err != nil {
 		return nil, err
 	}
 	if t.Remembered {
