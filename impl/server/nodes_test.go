@@ -40,6 +40,7 @@ instances:
     features: {multitenancy_resources_api: true}
     organizations:
       - name: A
+        default: true
         domains: [org.a.example]
         users:
           - {login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}

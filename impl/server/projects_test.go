@@ -271,7 +271,7 @@ func TestSEC059_SecretsAndKeysAreShownOnceAndNeverInEvents(t *testing.T) {
 		all += owner(http.MethodPost, path, "[]").body
 	}
 	all += owner(http.MethodGet, apps+"/"+app, "").body
-	for _, secret := range append(shown, "PRIVATE", "secretHash", "secret_hash") {
+	for _, secret := range append(shown, "PRIVATE KEY", "secretHash", "secret_hash") {
 		if strings.Contains(all, secret) {
 			t.Errorf("%q is in an answer or event", secret)
 		}
