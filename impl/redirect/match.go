@@ -46,7 +46,7 @@ func afterPort(text string) (string, bool) {
 // registered address stands for one or more letters, digits, hyphens or
 // underscores, which is never more than a host label or a path segment.
 func MatchDevelopment(registered, asked string, native bool) bool {
-	if !strings.Contains(registered, "*") || strings.Contains(asked, "*") {
+	if !strings.Contains(registered, "*") {
 		return Match(registered, asked, native)
 	}
 	return glob(strings.Split(registered, "*"), asked)

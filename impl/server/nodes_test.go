@@ -40,10 +40,15 @@ instances:
     features: {multitenancy_resources_api: true}
     organizations:
       - name: A
+        default: true
         domains: [org.a.example]
         users:
           - {username: owner, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
           - {username: expired, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t, expires: 2020-01-01T00:00:00Z}]}
+          - {username: creator, service: {name: Service}, org_roles: [ORG_PROJECT_CREATOR], tokens: [{name: t}]}
+      - name: A2
+        users:
+          - {username: second, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
   - name: b
     domains: [b.example]
     features: {multitenancy_resources_api: true}

@@ -40,11 +40,11 @@ instances:
         default: true
         domains: [org.a.example]
         users:
-          - {login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
-          - {login_name: orgowner, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
-          - {login_name: ada, human: {email: ada@a.example, password: correct horse}, tokens: [{name: t}]}
+          - {username: owner, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
+          - {username: orgowner, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
+          - {username: ada, human: {email: {address: ada@a.example, is_verified: true}, password: {plain: correct horse}}, tokens: [{name: t}]}
       - name: B
-        users: [{login_name: bob, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}]
+        users: [{username: bob, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}]
 `
 
 // world is one server with that tenant.
@@ -74,12 +74,12 @@ func newWorld(t *testing.T) *world {
 		return time.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Microsecond)
 	}
 	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	applied, err := seed.Apply(t.Context(), seed.Config{DB: db, Now: now, NewID: newID}, file)
+	applied, err := server.ApplySeed(t.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range applied.Users {
-		w.tokens[user.LoginName], w.users[user.LoginName] = user.Token, user
+		w.tokens[user.Username], w.users[user.Username] = user.Token, user
 	}
 	node, err := server.New(server.Config{DB: db, Now: now, NewID: newID, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
