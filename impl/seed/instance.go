@@ -32,10 +32,8 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 	}
 	at := place{policy.Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: id}, "instances." + instance.Name}
 	inside := r.in(ctx, at.Context)
-	for _, domain := range instance.Domains {
-		if err := r.domain(inside, domain); err != nil {
-			return fmt.Errorf("domain %q: %w", domain, err)
-		}
+	if err := r.domains(inside, instance.Domains); err != nil {
+		return err
 	}
 	if err := r.features(inside, "Instance", instance.Features); err != nil {
 		return err
@@ -89,10 +87,19 @@ func (r *run) createInstance(ctx context.Context, instance Instance) (string, er
 	return answer.(*instancev3.CreateInstanceResponse).GetDetails().GetId(), nil
 }
 
-// domain makes a domain of the context exist. What the product adds is proven.
-func (r *run) domain(ctx context.Context, domain string) error {
-	_, _, err := r.ensure(ctx, domains, Body{"domain": domain}, Body{"domain": Body{"text": domain}})
-	return err
+// domains makes domains of the context exist, the first one as the primary. What
+// the product adds is proven.
+func (r *run) domains(ctx context.Context, names []string) error {
+	for i, name := range names {
+		id, _, err := r.ensure(ctx, domains, Body{"domain": name}, Body{"domain": Body{"text": name}})
+		if err == nil && i == 0 {
+			_, err = r.call(ctx, domains, "SetAsPrimary", Body{"id": id})
+		}
+		if err != nil {
+			return fmt.Errorf("domain %q: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (r *run) languages(ctx context.Context, settings Body) error {
@@ -155,10 +162,8 @@ func (r *run) organization(ctx context.Context, at place, org Organization) erro
 	}
 	in := place{policy.Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: at.InstanceID, OrgID: id}, at.path}
 	inside = r.in(ctx, in.Context)
-	for _, domain := range org.Domains {
-		if err := r.domain(inside, domain); err != nil {
-			return fmt.Errorf("domain %q: %w", domain, err)
-		}
+	if err := r.domains(inside, org.Domains); err != nil {
+		return err
 	}
 	if err := r.languages(inside, org.Languages); err != nil {
 		return err
