@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -23,7 +22,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/writ-id/writ/gen/db"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 )
 
@@ -42,6 +40,7 @@ type bench struct {
 	issuer     string
 	token      string
 	instanceID string
+	orgID      string
 	writ       process
 	floor      process
 	floorURL   string
@@ -59,8 +58,9 @@ func TestBenchmark(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.fill(rows)
-		t.Logf("## %d targets\n%s", rows, b.scenarios())
-		t.Logf("### Page queries at %d targets (pgx, custom plan)\n%s", rows, b.pages())
+		t.Logf("## %d targets, %d users\n%s", rows, rows, b.scenarios())
+		t.Logf("### Searches at %d targets\n%s", rows, b.searches(targetSearches(b.anID())))
+		t.Logf("### Searches at %d users\n%s", rows, b.searches(userSearches(b.aUser())))
 	}
 }
 
@@ -100,6 +100,7 @@ func connected(t *testing.T, pid int, readyFile, data, debug string) *bench {
 		Addr       string `json:"addr"`
 		AdminToken string `json:"admin_token"`
 		InstanceID string `json:"instance_id"`
+		OrgID      string `json:"org_id"`
 	}
 	text, err := os.ReadFile(readyFile)
 	if err != nil {
@@ -122,7 +123,7 @@ func connected(t *testing.T, pid int, readyFile, data, debug string) *bench {
 		t.Fatalf("build the floor: %v\n%s", err, out)
 	}
 	floorAddr := freeAddr(t)
-	floor := spawn(t, floorBinary, floorAddr, url, ready.InstanceID)
+	floor := spawn(t, floorBinary, floorAddr, url, ready.InstanceID, ready.OrgID)
 	wait(t, func() bool {
 		return do(ctx, http.MethodGet, "http://"+floorAddr+"/hello", "", "", http.StatusOK) == nil
 	})
@@ -132,7 +133,7 @@ func connected(t *testing.T, pid int, readyFile, data, debug string) *bench {
 		t.Fatal(err)
 	}
 	return &bench{
-		t: t, issuer: ready.Issuer, token: ready.AdminToken, instanceID: ready.InstanceID,
+		t: t, issuer: ready.Issuer, token: ready.AdminToken, instanceID: ready.InstanceID, orgID: ready.OrgID,
 		writ: process{pid, "http://" + debug}, floor: process{floor.Process.Pid, "http://" + floorAddr}, floorURL: "http://" + floorAddr,
 		postgres: postgres, database: database, grpc: actionv3.NewServiceActionsClient(conn), web: newWebClient(ready.Issuer),
 	}
@@ -143,9 +144,12 @@ func connected(t *testing.T, pid int, readyFile, data, debug string) *bench {
 func (b *bench) scenarios() string {
 	ctx := metadata.AppendToOutgoingContext(b.t.Context(), "authorization", "Bearer "+b.token)
 	id := b.anID()
-	const get, create, search = "/resources/v3alpha/targets/", "/resources/v3alpha/targets", "/resources/v3alpha/targets/_search"
+	const get, create, search, users = "/resources/v3alpha/targets/", "/resources/v3alpha/targets", "/resources/v3alpha/targets/_search", "/resources/v3alpha/users"
 	body := func(i int) string {
 		return fmt.Sprintf(`{"name":"bench %d %d","restWebhook":{"url":"https://hooks.example/bench"},"timeout":"10s"}`, time.Now().UnixNano(), i)
+	}
+	user := func(i int) string {
+		return fmt.Sprintf(`{"username":"bench-%d-%d","service":{"name":"Bench"}}`, time.Now().UnixNano(), i)
 	}
 	type call = func(ctx context.Context, worker, i int) error
 	rest := func(base, method, path string, body func(int) string, want int) call {
@@ -193,6 +197,7 @@ func (b *bench) scenarios() string {
 				return callWeb(ctx, b.web.search, b.token, &actionv3.SearchTargetsRequest{})
 			},
 		},
+		{"CreateUser", 10_000, rest(b.floorURL, http.MethodPost, users, user, 201), rest(b.issuer, http.MethodPost, users, user, 201), nil, nil},
 	} {
 		costs := map[string]Cost{}
 		for range 3 { // interleaved, so that all see the same machine
@@ -203,6 +208,9 @@ func (b *bench) scenarios() string {
 			}{
 				{"floor", b.floor, scenario.floor}, {"REST", b.writ, scenario.rest}, {"gRPC", b.writ, scenario.grpc}, {"gRPC-web", b.writ, scenario.web},
 			} {
+				if side.call == nil {
+					continue
+				}
 				cost, err := run(b.t.Context(), side.server, b.postgres, scenario.n, side.call)
 				if err != nil {
 					b.t.Fatalf("%s over %s: %v", scenario.name, side.name, err)
@@ -214,7 +222,10 @@ func (b *bench) scenarios() string {
 		}
 		floor := costs["floor"]
 		for _, side := range []string{"floor", "REST", "gRPC", "gRPC-web"} {
-			c := costs[side]
+			c, measured := costs[side]
+			if !measured {
+				continue
+			}
 			fmt.Fprintf(&table, "| %s, %s | %.0f | %.0f | %.0f | %.2f, %.2f | %.0f | %.2f ms | %.2f ms | %.0f |\n", scenario.name, side,
 				micros(c.Server), micros(c.PostgreSQL), micros(c.Total()),
 				float64(c.Server)/float64(floor.Server), float64(c.Total())/float64(floor.Total()),
@@ -227,59 +238,6 @@ func (b *bench) scenarios() string {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// pages times the page query alone, for every sorting column in both directions
-// and every indexed filter: the bare query through pgx.
-func (b *bench) pages() string {
-	ctx := b.t.Context()
-	if _, err := b.database.Exec(ctx, "SET plan_cache_mode = force_custom_plan; SET jit = off"); err != nil {
-		b.t.Fatal(err)
-	}
-	text := func(s string) *string { return &s }
-	base := db.SearchTargetsParams{InstanceID: b.instanceID, PageLimit: 100, MoreNameLikes: []string{}, MoreFoldedLikes: []string{}, Sorting: "creation_date", Unfiltered: true}
-	type query struct {
-		name   string
-		params db.SearchTargetsParams
-	}
-	var queries []query
-	for _, column := range []string{"id", "creation_date", "change_date", "name", "target_type", "url", "timeout", "async", "interrupt_on_error"} {
-		for _, ascending := range []bool{false, true} {
-			params := base
-			params.Sorting, params.Ascending = column, ascending
-			queries = append(queries, query{fmt.Sprintf("by %s, ascending %v", column, ascending), params})
-		}
-	}
-	filter := func(name string, change func(*db.SearchTargetsParams)) {
-		params := base
-		params.Unfiltered = false
-		change(&params)
-		queries = append(queries, query{name, params})
-	}
-	filter("name equals", func(p *db.SearchTargetsParams) { p.NameLike = text("Target 0a1b2c") })
-	filter("name starts with", func(p *db.SearchTargetsParams) { p.NameLike = text("Target 0a1b%") })
-	filter("name equals, ignoring case", func(p *db.SearchTargetsParams) { p.FoldedLike = text("target 0a1b2c") })
-	filter("name starts with, ignoring case", func(p *db.SearchTargetsParams) { p.FoldedLike = text("target 0a1b%") })
-	filter("name contains", func(p *db.SearchTargetsParams) { p.NameLike, p.FoldedLike = text("%0a1b2%"), text("%0a1b2%") })
-	filter("name contains, ignoring case", func(p *db.SearchTargetsParams) { p.FoldedLike = text("%0a1b2%") })
-	filter("name ends with", func(p *db.SearchTargetsParams) { p.NameLike, p.FoldedLike = text("%0a1b2"), text("%0a1b2") })
-	filter("in_ids", func(p *db.SearchTargetsParams) { p.Ids = []string{b.anID(), "nothing"} })
-
-	var table strings.Builder
-	table.WriteString("| page query | p50 | worst of 200 |\n|---|---|---|\n")
-	for _, q := range queries {
-		times := make([]time.Duration, 0, 200)
-		for range 200 {
-			begin := time.Now()
-			if _, err := db.New().SearchTargets(ctx, b.database, q.params); err != nil {
-				b.t.Fatal(err)
-			}
-			times = append(times, time.Since(begin))
-		}
-		slices.Sort(times)
-		fmt.Fprintf(&table, "| %s | %.2f ms | %.2f ms |\n", q.name, float64(times[100])/1e6, float64(times[199])/1e6)
-	}
-	return table.String()
-}
-
 // fill makes the table hold rows targets.
 func (b *bench) fill(rows int) {
 	b.exec(`INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date)
@@ -288,19 +246,36 @@ func (b *bench) fill(rows int) {
 			(1 + n % 60) * 1000000000::bigint, CASE WHEN n % 3 = 0 THEN n % 2 = 0 END, CASE WHEN n % 3 = 1 THEN n % 4 = 0 END,
 			1, now() - n * interval '1 second', now() - (n % 100000) * interval '1 second'
 		FROM generate_series((SELECT count(*) FROM targets WHERE instance_id = $1) + 1, $2::bigint) n`, b.instanceID, rows)
-	b.exec("VACUUM ANALYZE targets")
+	// Nine of ten users are human; one of a hundred is not active.
+	b.exec(`INSERT INTO users (instance_id, id, org_id, user_type, state, username, username_folded, given_name, family_name, display_name, display_name_folded,
+			email, email_folded, phone, sequence, creation_date, change_date)
+		SELECT $1, 'fill-' || lpad(to_hex(n), 12, '0'), $3, CASE WHEN n % 10 = 0 THEN 2 ELSE 1 END, CASE WHEN n % 100 = 0 THEN 2 ELSE 1 END,
+			'user-' || md5(n::text), 'user-' || md5(n::text), 'Given', 'Family', 'Name ' || md5((n * 3)::text), 'name ' || md5((n * 3)::text),
+			md5((n * 5)::text) || '@mail.example', md5((n * 5)::text) || '@mail.example', '+4179' || lpad(n::text, 9, '0'),
+			1, now() - n * interval '1 second', now() - (n % 100000) * interval '1 second'
+		FROM generate_series((SELECT count(*) FROM users WHERE instance_id = $1) + 1, $2::bigint) n`, b.instanceID, rows, b.orgID)
+	b.exec("VACUUM ANALYZE targets, users")
 	b.exec("CHECKPOINT")
 }
 
 // trim takes away what the measurements created.
 func (b *bench) trim() {
 	b.exec("DELETE FROM targets WHERE instance_id = $1 AND name LIKE 'bench %'", b.instanceID)
+	b.exec("DELETE FROM users WHERE instance_id = $1 AND username LIKE 'bench-%'", b.instanceID)
 }
 
 func (b *bench) exec(sql string, args ...any) {
 	if _, err := b.database.Exec(b.t.Context(), sql, args...); err != nil {
 		b.t.Fatalf("%.60s: %v", sql, err)
 	}
+}
+
+// aUser returns the ID, the username and the e-mail address of a user.
+func (b *bench) aUser() (id, username, email string) {
+	if err := b.database.QueryRow(b.t.Context(), "SELECT id, username, email FROM users WHERE instance_id = $1 AND id LIKE 'fill-%' LIMIT 1", b.instanceID).Scan(&id, &username, &email); err != nil {
+		b.t.Fatal(err)
+	}
+	return id, username, email
 }
 
 func (b *bench) anID() (id string) {

@@ -120,6 +120,10 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 		}
 		user.PasswordChangeRequired = password.GetChangeRequired()
 	}
+	if user.ID == "" { // one statement
+		details, err := s.users.Create(ctx, user, payload)
+		return &userv3.CreateUserResponse{Details: details}, err
+	}
 	var details *object.Details
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
 		if err := s.refuseUsedID(ctx, tx, user.ID); err != nil {

@@ -2,7 +2,7 @@
 // for the same answers. Plain net/http handlers run the product's own SQL and
 // write JSON by hand; nothing authenticates, checks, limits or explains.
 //
-// Usage: floor ADDR DATABASE_URL INSTANCE_ID
+// Usage: floor ADDR DATABASE_URL INSTANCE_ID ORG_ID
 package main
 
 import (
@@ -24,16 +24,17 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 4 {
-		log.Fatal("usage: floor ADDR DATABASE_URL INSTANCE_ID")
+	if len(os.Args) != 5 {
+		log.Fatal("usage: floor ADDR DATABASE_URL INSTANCE_ID ORG_ID")
 	}
 	debug.SetGCPercent(400) // as the product does
 	pool, search := open(os.Args[2], ""), open(os.Args[2], "force_custom_plan")
-	f := floor{pool, search, db.New(), os.Args[3]}
+	f := floor{pool, search, db.New(), os.Args[3], os.Args[4]}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /resources/v3alpha/targets/{id}", f.get)
 	mux.HandleFunc("POST /resources/v3alpha/targets", f.create)
 	mux.HandleFunc("POST /resources/v3alpha/targets/_search", f.search)
+	mux.HandleFunc("POST /resources/v3alpha/users", f.createUser)
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	log.Fatal((&http.Server{Addr: os.Args[1], Handler: mux, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
@@ -61,6 +62,7 @@ type floor struct {
 	pool, searchPool *pgxpool.Pool
 	queries          *db.Queries
 	instanceID       string
+	orgID            string
 }
 
 type target struct {
@@ -112,6 +114,34 @@ func (f *floor) create(w http.ResponseWriter, r *http.Request) {
 	}
 	b := append(make([]byte, 0, 512), `{"details":`...)
 	write(w, http.StatusCreated, append(appendDetails(b, id, sequence, now, f.instanceID), '}'))
+}
+
+type user struct {
+	Username string `json:"username"`
+	Service  struct {
+		Name string `json:"name"`
+	} `json:"service"`
+}
+
+func (f *floor) createUser(w http.ResponseWriter, r *http.Request) {
+	var u user
+	if err := json.NewDecoder(r.Body).Decode(&u); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	id, now := uuid.Must(uuid.NewV7()).String(), time.Now().UTC()
+	payload, _ := json.Marshal(u)
+	var sequence int64
+	err := f.pool.QueryRow(r.Context(), `INSERT INTO users (
+		instance_id, id, org_id, user_type, username, username_folded, display_name, display_name_folded, access_token_type, sequence, creation_date, change_date
+	) VALUES ($1, $2, $3, 2, $4, $4, $5, $5, 1, append_event($1, 'user', $2, 'user.machine.added', $6, 'floor', 3::smallint, $3, $7), $7, $7)
+	RETURNING sequence`, f.instanceID, id, f.orgID, u.Username, u.Service.Name, payload, now).Scan(&sequence)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	b := append(make([]byte, 0, 512), `{"details":`...)
+	write(w, http.StatusCreated, append(appendDetails(b, id, sequence, now, f.orgID), '}'))
 }
 
 func (f *floor) search(w http.ResponseWriter, r *http.Request) {
