@@ -2972,14 +2972,17 @@ type IncludeFilter struct {
 
 // Instance Instance is a tenant.
 type Instance struct {
-	// Domain The domain that finds it, its primary one.
-	Domain string `json:"domain"`
+	// Domain The domain that finds it, its primary one. Without one only the only instance of an installation is found.
+	Domain *string `json:"domain,omitempty"`
 
 	// ID The ID to give it; one is made when it is left out. IDs are never used again.
 	ID *string `json:"id,omitempty"`
 
 	// Name Its name, unique in the installation.
 	Name string `json:"name"`
+
+	// OrganizationID The ID to give the default organization; one is made when it is left out.
+	OrganizationID *string `json:"organizationId,omitempty"`
 
 	// OrganizationName The name of its default organization; by default its own name.
 	OrganizationName *string `json:"organizationName,omitempty"`
@@ -31487,7 +31490,7 @@ type SearchMachineKeysAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -31525,7 +31528,7 @@ func (r SearchMachineKeysAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchMachineKeysAnswer) GetJSON404() *UnknownHost {
+func (r SearchMachineKeysAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -31709,7 +31712,7 @@ type SearchUserMetadataAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -31747,7 +31750,7 @@ func (r SearchUserMetadataAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchUserMetadataAnswer) GetJSON404() *UnknownHost {
+func (r SearchUserMetadataAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -32174,7 +32177,7 @@ type SearchPersonalAccessTokensAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -32212,7 +32215,7 @@ func (r SearchPersonalAccessTokensAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchPersonalAccessTokensAnswer) GetJSON404() *UnknownHost {
+func (r SearchPersonalAccessTokensAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -48125,7 +48128,7 @@ func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer,
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -48335,7 +48338,7 @@ func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswe
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -48776,7 +48779,7 @@ func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalA
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

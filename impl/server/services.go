@@ -50,6 +50,7 @@ import (
 type Services struct {
 	all        []service
 	operations *policy.Operations
+	rules      *policy.Validator
 }
 
 // service is one of them.
@@ -96,7 +97,8 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 		return nil, err
 	}
 	*operations = *known
-	return s, nil
+	s.rules, err = policy.NewValidator(operations)
+	return s, err
 }
 
 func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) error {
@@ -108,8 +110,11 @@ func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor)
 }
 
 // Call calls a method, by "/package.Service/Method", without the chain: the call
-// is in ctx (policy.As).
+// is in ctx (policy.As). The request has to keep the rules of the contract.
 func (s *Services) Call(ctx context.Context, method string, req proto.Message) (proto.Message, error) {
+	if err := s.rules.Check(req); err != nil {
+		return nil, err
+	}
 	name, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	for _, one := range s.all {
 		if one.description.ServiceName != name {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// tenant seeds an instance with two organizations; B has no domain.
+// tenant seeds an instance with two organizations.
 const tenant = `
 instances:
   - name: a
@@ -40,11 +40,11 @@ instances:
         default: true
         domains: [org.a.example]
         users:
-          - {login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
-          - {login_name: orgowner, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
-          - {login_name: ada, human: {email: ada@a.example, password: correct horse}, tokens: [{name: t}]}
+          - {username: owner, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
+          - {username: orgowner, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
+          - {username: ada, human: {email: {address: ada@a.example, is_verified: true}, password: {plain: correct horse}}, tokens: [{name: t}]}
       - name: B
-        users: [{login_name: bob, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}]
+        users: [{username: bob, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}]
 `
 
 // world is one server with that tenant.
@@ -74,12 +74,12 @@ func newWorld(t *testing.T) *world {
 		return time.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Microsecond)
 	}
 	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	applied, err := seed.Apply(t.Context(), seed.Config{DB: db, Now: now, NewID: newID}, file)
+	applied, err := server.ApplySeed(t.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range applied.Users {
-		w.tokens[user.LoginName], w.users[user.LoginName] = user.Token, user
+		w.tokens[user.Username], w.users[user.Username] = user.Token, user
 	}
 	node, err := server.New(server.Config{DB: db, Now: now, NewID: newID, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
@@ -200,12 +200,12 @@ func TestLoginNamesAreFoundByAllMethods(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must("POST", "", `{"username":"al@pha","human":{}}`)
-	const alpha, bob = "al@pha@org.a.example", "bob"
+	const alpha, bob = "al@pha@org.a.example", "bob@b.a.example"
 	for _, c := range []struct{ text, method, want string }{
 		{alpha, "EQUALS", alpha}, {"AL@PHA@org.A.example", "EQUALS", ""}, {"AL@PHA@org.A.example", "EQUALS_IGNORE_CASE", alpha},
-		{"al@pha", "EQUALS", ""}, {"bob", "EQUALS", bob}, {"bob@org.a.example", "EQUALS", ""}, {"", "EQUALS", ""},
+		{"al@pha", "EQUALS", ""}, {"bob", "EQUALS", ""}, {bob, "EQUALS", bob}, {"bob@org.a.example", "EQUALS", ""}, {"", "EQUALS", ""},
 		{"al@p", "STARTS_WITH", alpha}, {"al@pha@org", "STARTS_WITH", alpha}, {"al@pha@orgs", "STARTS_WITH", ""}, {"AL@PHA@O", "STARTS_WITH_IGNORE_CASE", alpha},
-		{"pha@org.a.example", "ENDS_WITH", alpha}, {"ob", "ENDS_WITH", bob}, {"pha", "ENDS_WITH", ""}, {"a@org.a.EXAMPLE", "ENDS_WITH_IGNORE_CASE", "ada@org.a.example " + alpha},
+		{"pha@org.a.example", "ENDS_WITH", alpha}, {"ob", "ENDS_WITH", ""}, {"pha", "ENDS_WITH", ""}, {"a@org.a.EXAMPLE", "ENDS_WITH_IGNORE_CASE", "ada@org.a.example " + alpha},
 		{"a@org", "CONTAINS", "ada@org.a.example " + alpha}, {"l@p", "CONTAINS", alpha}, {"ob", "CONTAINS", bob}, {"pha@a", "CONTAINS", ""}, {"%", "CONTAINS", ""}, {"PHA@ORG", "CONTAINS_IGNORE_CASE", alpha},
 		{"org.a.example", "ENDS_WITH", "ada@org.a.example " + alpha + " orgowner@org.a.example owner@org.a.example"},
 	} {
@@ -235,7 +235,7 @@ func TestUsersAreFoundByWhatUsersAskFor(t *testing.T) {
 		`{"displayName":{"text":"eve é","method":"TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE"}}`:                eve,
 		`{"state":{"state":"USER_STATE_LOCKED"}}`:                                                          eve,
 		`{"type":{"type":"USER_TYPE_HUMAN"}}`:                                                              "ada@org.a.example " + eve,
-		`{"org":{"id":"` + w.users["bob"].OrgID + `"}}`:                                                    "bob",
+		`{"org":{"id":"` + w.users["bob"].OrgID + `"}}`:                                                    "bob@b.a.example",
 		`{"metadataKey":{"text":"ti","method":"TEXT_FILTER_METHOD_STARTS_WITH_IGNORE_CASE"}}`:              "ada@org.a.example " + eve,
 		`{"metadata":{"key":"Tier","value":"Z29sZA=="}}`:                                                   eve,
 		`{"creationDate":{"timestamp":"2100-01-01T00:00:00Z","method":"TIMESTAMP_Filter_METHOD_GREATER"}}`: "",
