@@ -127,7 +127,7 @@ func (s *Service) PatchApp(ctx context.Context, req *appv3.PatchAppRequest) (*ap
 // configure changes the settings of an application and checks the result.
 func (s *Service) configure(row *db.App, patch *appv3.PatchApp) error {
 	var settings proto.Message
-	of := row.Type
+	var of int16
 	switch {
 	case patch.GetOidc() != nil:
 		settings, of = patch.GetOidc(), typeOIDC

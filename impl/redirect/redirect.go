@@ -48,7 +48,7 @@ func (c Client) Check(uri string) error {
 	switch {
 	case slices.Contains(scripts, p.scheme):
 		return errors.New("must not have the scheme " + p.scheme)
-	case p.scheme == "http" && !c.Development && !(c.Native && loopback(p.host)):
+	case p.scheme == "http" && !c.mayHTTP(p.host):
 		return errors.New("must be https; http is for loopback addresses of native applications and for development mode")
 	case p.web() && (!p.hierarchical || p.host == ""):
 		return errors.New("must name a host")
@@ -58,13 +58,18 @@ func (c Client) Check(uri string) error {
 	return p.checkHost()
 }
 
+// mayHTTP reports whether an address of plain http may be registered.
+func (c Client) mayHTTP(host string) bool {
+	return c.Development || c.Native && loopback(host)
+}
+
 // CheckBackChannel refuses an address that must not be told of logouts.
 func (c Client) CheckBackChannel(uri string) error {
 	p, err := split(uri)
 	if err != nil {
 		return err
 	}
-	if p.scheme != "https" && !(p.scheme == "http" && c.Development) {
+	if p.scheme != "https" && (p.scheme != "http" || !c.Development) {
 		return errors.New("must be https; http is for development mode")
 	}
 	if p.host == "" || strings.Contains(uri, "*") {
@@ -92,10 +97,10 @@ func Origin(uri string) string {
 		return ""
 	}
 	origin := p.scheme + "://" + strings.ToLower(p.host)
-	if p.port != "" && !(p.scheme == "https" && p.port == "443") && !(p.scheme == "http" && p.port == "80") {
-		origin += ":" + p.port
+	if p.port == "" || p.scheme == "https" && p.port == "443" || p.scheme == "http" && p.port == "80" {
+		return origin
 	}
-	return origin
+	return origin + ":" + p.port
 }
 
 // IsWeb reports whether an address is one of http or https.
@@ -194,9 +199,10 @@ func loopback(host string) bool {
 
 func isScheme(s string) bool {
 	for i := range len(s) {
-		c := s[i] | 0x20
-		letter := c >= 'a' && c <= 'z'
-		if !letter && (i == 0 || !(s[i] >= '0' && s[i] <= '9' || s[i] == '+' || s[i] == '-' || s[i] == '.')) {
+		lower := s[i] | 0x20
+		letter := lower >= 'a' && lower <= 'z'
+		other := s[i] >= '0' && s[i] <= '9' || s[i] == '+' || s[i] == '-' || s[i] == '.'
+		if !letter && (i == 0 || !other) {
 			return false
 		}
 	}
