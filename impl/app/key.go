@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,20 +9,9 @@ import (
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/key"
 	"github.com/writ-id/writ/impl/resource"
 )
-
-// keyFile is what the holder of a key made here gets.
-type keyFile struct {
-	Type           string     `json:"type"`
-	KeyID          string     `json:"keyId"`
-	Key            string     `json:"key"`
-	AppID          string     `json:"appId"`
-	ClientID       string     `json:"clientId"`
-	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
-}
 
 // CreateAppKey adds the key of the request to an application, or makes one whose
 // private half only the answer holds.
@@ -35,13 +22,8 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 	}
 	row := &db.AppKey{AppID: app.ID, ProjectID: app.ProjectID, OrgID: app.OrgID}
 	s.keys.Assign(row, req.GetKey())
-	private := ""
-	if row.PublicKey == "" {
-		private, row.PublicKey, err = key.Generate()
-	} else if _, row.PublicKey, err = key.Parse(row.PublicKey); err != nil {
-		err = fault.Invalid("INVALID_KEY", "key.publicKey", "%v", err)
-	}
-	if err != nil {
+	var private string
+	if row.PublicKey, private, err = key.Pair(ctx, row.PublicKey, false, "key.publicKey"); err != nil {
 		return nil, err
 	}
 	var details *object.Details
@@ -52,11 +34,8 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 		details, err = s.keys.CreateIn(ctx, tx, row, &eventv1.ApplicationKeyAdded{})
 		return err
 	})
-	if err != nil || private == "" {
-		return &appv3.CreateAppKeyResponse{Details: details}, err
-	}
-	file, err := json.Marshal(keyFile{"application", row.ID, private, app.ID, app.ClientID, row.ExpirationDate})
-	return &appv3.CreateAppKeyResponse{Details: details, KeyDetails: file}, err
+	file := key.File{Type: "application", KeyID: row.ID, Key: private, AppID: app.ID, ClientID: app.ClientID, ExpirationDate: row.ExpirationDate}
+	return &appv3.CreateAppKeyResponse{Details: details, KeyDetails: file.JSON()}, err
 }
 
 // DeleteAppKey deletes a key of an application.

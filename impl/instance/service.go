@@ -62,8 +62,7 @@ func New(env resource.Env, orgs orgv3.ServiceOrganizationsServer, roles *policy.
 		Env: env, orgs: orgs, roles: roles, queries: db.New(),
 		instances: resource.NewTable[row](env, resource.Spec{
 			Table: "instances", Kind: "instance", System: true, Remembered: true,
-			Filters:  map[string]resource.FilterFunc{"domain": byDomain},
-			Refusals: map[string]func() *fault.Error{"instances_pkey": idTaken},
+			Filters: map[string]resource.FilterFunc{"domain": byDomain},
 		}),
 		domains: resource.NewTable[db.Domain](env, resource.Spec{
 			Table: "domains", Kind: "domain", Refusals: map[string]func() *fault.Error{"domains_host_key": domainTaken},
@@ -74,10 +73,6 @@ func New(env resource.Env, orgs orgv3.ServiceOrganizationsServer, roles *policy.
 			resource.NewTable[db.Membership](env, resource.Spec{Table: "memberships", Kind: "membership"}),
 		},
 	}
-}
-
-func idTaken() *fault.Error {
-	return fault.New(fault.AlreadyExists, "INSTANCE_ID_TAKEN", "the ID is or was in use").On("instance.id")
 }
 
 func byDomain(w *resource.Where, value protoreflect.Value) {
@@ -95,12 +90,8 @@ func (s *Service) CreateInstance(ctx context.Context, req *instancev3.CreateInst
 		made := &row{}
 		s.instances.Assign(made, asked)
 		if made.ID != "" {
-			used, err := s.queries.EverUsed(ctx, tx, db.EverUsedParams{AggregateType: "instance", AggregateID: made.ID})
-			if err != nil {
+			if err := s.instances.Unused(ctx, tx, made.ID, "instance"); err != nil {
 				return err
-			}
-			if used {
-				return idTaken()
 			}
 		}
 		if res.Details, err = s.instances.CreateIn(ctx, tx, made, &eventv1.InstanceAdded{}); err != nil {

@@ -4,6 +4,7 @@ package key
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -11,10 +12,15 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/secret"
 )
 
 // Bounds of RSA moduli. More bits than maxBits would only make each check slow.
@@ -27,6 +33,7 @@ const (
 const (
 	publicBlock     = "PUBLIC KEY"      // SubjectPublicKeyInfo, of every kind
 	rsaPublicBlock  = "RSA PUBLIC KEY"  // PKCS #1
+	privateBlock    = "PRIVATE KEY"     // PKCS #8
 	rsaPrivateBlock = "RSA PRIVATE KEY" // PKCS #1
 )
 
@@ -96,15 +103,58 @@ func PEM(public crypto.PublicKey) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: publicBlock, Bytes: der})), nil
 }
 
-// Generate makes an RSA key of 2048 bits and returns both halves as PEM.
-func Generate() (private, public string, err error) {
-	made, err := rsa.GenerateKey(rand.Reader, minBits)
+// Pair returns the public key that was sent, in its canonical PEM, or when none
+// was a new pair: RSA of 2048 bits, or ECDSA on P-256. field names the sent one in
+// refusals.
+func Pair(ctx context.Context, sent string, onCurve bool, field string) (public, private string, err error) {
+	if sent != "" {
+		if _, public, err = Parse(sent); err != nil {
+			err = fault.Invalid("INVALID_KEY", field, "%v", err)
+		}
+		return public, "", err
+	}
+	var made error
+	err = secret.Work(ctx, func() { private, public, made = generate(onCurve) }) // finding primes is work like hashing
+	return public, private, errors.Join(err, made)
+}
+
+func generate(onCurve bool) (private, public string, err error) {
+	var signer crypto.Signer
+	if onCurve {
+		signer, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	} else {
+		signer, err = rsa.GenerateKey(rand.Reader, minBits)
+	}
 	if err != nil {
 		return "", "", err
 	}
-	if public, err = PEM(made.Public()); err != nil {
+	block := &pem.Block{Type: privateBlock}
+	if made, ok := signer.(*rsa.PrivateKey); ok { // the form that every library reads
+		block.Type, block.Bytes = rsaPrivateBlock, x509.MarshalPKCS1PrivateKey(made)
+	} else if block.Bytes, err = x509.MarshalPKCS8PrivateKey(signer); err != nil {
 		return "", "", err
 	}
-	private = string(pem.EncodeToMemory(&pem.Block{Type: rsaPrivateBlock, Bytes: x509.MarshalPKCS1PrivateKey(made)}))
-	return private, public, nil
+	public, err = PEM(signer.Public())
+	return string(pem.EncodeToMemory(block)), public, err
+}
+
+// File is the key file that the holder of a private key gets, once. A key of a
+// service user has UserID, one of an application AppID and ClientID.
+type File struct {
+	Type           string     `json:"type"` // serviceaccount or application
+	KeyID          string     `json:"keyId"`
+	Key            string     `json:"key"` // the private key as PEM
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+	UserID         string     `json:"userId,omitempty"`
+	AppID          string     `json:"appId,omitempty"`
+	ClientID       string     `json:"clientId,omitempty"`
+}
+
+// JSON returns the file as it is handed out; nil without a private key.
+func (f File) JSON() []byte {
+	if f.Key == "" {
+		return nil
+	}
+	text, _ := json.Marshal(f) // of texts and a time
+	return text
 }

@@ -170,9 +170,8 @@ func (t *Table[R]) column(name string) *column {
 	panic(fmt.Sprintf("resource: %s has no column %s", t.Table, name))
 }
 
-// appendSQL appends an event; its parameters follow those of the row.
-const appendSQL = "append_event($%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d, $%d)"
-
+// eventParameters is how many parameters append_event takes; they follow those of
+// the row.
 const eventParameters = 9
 
 // prepare writes the statements.
@@ -185,13 +184,13 @@ func (t *Table[R]) prepare() {
 		}
 		parameter := fmt.Sprintf("$%d", i+1)
 		if c.name == "sequence" {
-			numbers := make([]any, eventParameters)
-			for j := range numbers {
-				numbers[j] = t.stored + j + 1
+			var appended []string
+			for j := range eventParameters {
+				appended = append(appended, fmt.Sprintf("$%d", t.stored+j+1))
 			}
 			// The row's own parameter of the sequence is there but not used: the
 			// cast gives it a type.
-			parameter = fmt.Sprintf("coalesce("+appendSQL, numbers...) + ", " + parameter + "::bigint)"
+			parameter = "coalesce(append_event(" + strings.Join(appended, ", ") + "), " + parameter + "::bigint)"
 		}
 		name := `"` + c.name + `"` // some are words of SQL, such as group
 		names, values, sets = append(names, name), append(values, parameter), append(sets, name+" = "+parameter)

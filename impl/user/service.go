@@ -71,7 +71,6 @@ func New(env resource.Env) *Service {
 				"login_name": byLoginName, "email": byEmail, "in_emails": byEmails, "phone": byPhone, "type": byType,
 				"metadata_key": byMetadataKey, "metadata": byMetadata,
 			},
-			Refusals: map[string]func() *fault.Error{"users_pkey": idTaken},
 		}),
 		metadata: resource.NewTable[db.UserMetadatum](env, resource.Spec{
 			Table: "user_metadata", Kind: "metadata", Under: "user_id", Aggregate: "user_id",
@@ -86,10 +85,6 @@ func New(env resource.Env) *Service {
 		}),
 		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", Aggregate: "user_id"}),
 	}
-}
-
-func idTaken() *fault.Error {
-	return fault.New(fault.AlreadyExists, "USER_ID_TAKEN", "the ID is or was in use").On("user.id")
 }
 
 // CreateUser creates a user. An ID that a user had before is refused (SEC-219).
@@ -126,26 +121,13 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 	}
 	var details *object.Details
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
-		if err := s.refuseUsedID(ctx, tx, user.ID); err != nil {
+		if err := s.users.Unused(ctx, tx, user.ID, "user"); err != nil {
 			return err
 		}
 		details, err = s.users.CreateIn(ctx, tx, user, payload)
 		return err
 	})
 	return &userv3.CreateUserResponse{Details: details}, err
-}
-
-func (s *Service) refuseUsedID(ctx context.Context, tx pgx.Tx, id string) error {
-	if id == "" {
-		return nil
-	}
-	used, err := s.queries.EverUsed(ctx, tx, db.EverUsedParams{
-		InstanceID: policy.CallFrom(ctx).Context.InstanceID, AggregateType: "user", AggregateID: id,
-	})
-	if err == nil && used {
-		return idTaken()
-	}
-	return err
 }
 
 // DeleteUser deletes a user and everything that belongs to it.
