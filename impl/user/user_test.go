@@ -40,11 +40,11 @@ instances:
         default: true
         domains: [org.a.example]
         users:
-          - {login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
-          - {login_name: orgowner, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
-          - {login_name: ada, human: {email: ada@a.example, password: correct horse}, tokens: [{name: t}]}
+          - {username: owner, service: {name: s}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
+          - {username: orgowner, service: {name: s}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
+          - {username: ada, human: {email: {address: ada@a.example, is_verified: true}, password: {plain: correct horse}}, tokens: [{name: t}]}
       - name: B
-        users: [{login_name: bob, machine: {}, org_roles: [ORG_OWNER], tokens: [{name: t}]}]
+        users: [{username: bob, service: {name: s}, org_roles: [ORG_OWNER], tokens: [{name: t}]}]
 `
 
 // world is one server with that tenant.
@@ -74,12 +74,20 @@ func newWorld(t *testing.T) *world {
 		return time.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Microsecond)
 	}
 	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	applied, err := seed.Apply(t.Context(), seed.Config{DB: db, Now: now, NewID: newID}, file)
+	applied, err := server.ApplySeed(t.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range applied.Users {
-		w.tokens[user.LoginName], w.users[user.LoginName] = user.Token, user
+		w.tokens[user.Username], w.users[user.Username] = user.Token, user
+	}
+	for _, sql := range []string{ // A has a domain of its own, B has none
+		"UPDATE domains SET is_primary = false WHERE org_id IS NOT NULL", "UPDATE domains SET is_primary = true WHERE domain = 'org.a.example'",
+		"DELETE FROM domains WHERE org_id IS NOT NULL AND domain LIKE 'b.%'",
+	} {
+		if _, err := db.Pool.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
 	}
 	node, err := server.New(server.Config{DB: db, Now: now, NewID: newID, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
