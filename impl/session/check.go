@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,8 +15,8 @@ import (
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // passwordAttempts is after how many wrong passwords in a row no more is
@@ -103,20 +102,20 @@ func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3
 	default:
 		return nil
 	}
-	user, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
+	found, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
 	if store.NoRow(err) {
 		if checks.GetPassword() != nil { // as long as with a user
-			_, _ = secret.VerifyPassword(dummyHash(), checks.GetPassword().GetPassword())
+			_, _ = user.CheckPassword(ctx, s.DB.Conn(ctx), params.InstanceID, "", checks.GetPassword().GetPassword(), passwordAttempts)
 		}
 		return errCheck
 	}
 	if err != nil {
 		return err
 	}
-	p.user, p.isNew = &user, session.UserID == nil
+	p.user, p.isNew = &found, session.UserID == nil
 	if p.isNew {
 		p.steps = append(p.steps, step{&eventv1.SessionUserChecked{}, nil, func(session *row) {
-			session.UserID, session.OrgID, session.UserVerifiedAt = &user.ID, &user.OrgID, s.clock()
+			session.UserID, session.OrgID, session.UserVerifiedAt = &found.ID, &found.OrgID, s.clock()
 		}})
 	}
 	return nil
@@ -126,27 +125,13 @@ func errUserKnown() error {
 	return fault.New(fault.FailedPrecondition, "USER_KNOWN", "the session has its user already").On("session.checks.user")
 }
 
-// dummyHash is compared with when there is no password, so that the answer takes
-// as long.
-var dummyHash = sync.OnceValue(func() string { return secret.HashPassword(secret.Random()) })
-
-// checkPassword compares a password. The failure is counted before and taken back
-// after, so that parallel guesses all count (SEC-176).
+// checkPassword compares a password.
 func (s *Service) checkPassword(ctx context.Context, instanceID, userID, password string) error {
-	conn := s.DB.Conn(ctx)
-	hash, err := s.queries.TryPassword(ctx, conn, db.TryPasswordParams{InstanceID: instanceID, ID: userID, AttemptsLimit: passwordAttempts})
-	if err != nil && !store.NoRow(err) {
-		return err
-	}
-	allowed := hash != ""
-	if !allowed {
-		hash = dummyHash()
-	}
-	right, err := secret.VerifyPassword(hash, password)
-	if err != nil || !right || !allowed {
+	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), instanceID, userID, password, passwordAttempts)
+	if err == nil && !right {
 		return errCheck
 	}
-	return s.queries.ForgivePassword(ctx, conn, db.ForgivePasswordParams{InstanceID: instanceID, ID: userID})
+	return err
 }
 
 // checkCodes tries the codes of second factors.
