@@ -30,7 +30,7 @@ type tenant struct {
 	token                              string // of who may do anything in its instance
 	instanceID, host, orgID, orgDomain string
 	objects                            map[string][]thing // by collection
-	failed                             map[string]error  // why an operation made nothing
+	failed                             map[string]error   // why an operation made nothing
 }
 
 // thing is an object that an operation made.
