@@ -16,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/postgres"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -97,7 +99,11 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.serve(ctx, db, logger, listener, func() error { return d.announce(out, listener, applied) })
+	sealer, err := d.sealer(dir)
+	if err != nil {
+		return err
+	}
+	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: true}, listener, func() error { return d.announce(out, listener, applied) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -141,6 +147,20 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir 
 		return applied, err
 	}
 	return applied, writeFile(path, applied.Secrets)
+}
+
+// sealer returns one by the key of earlier runs, or a new one.
+func (d *dev) sealer(dir string) (secret.Sealer, error) {
+	path := filepath.Join(dir, "master.key")
+	key, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key = []byte(secret.NewKey() + "\n")
+		err = os.WriteFile(path, key, 0o600)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return secret.NewSealer(string(key))
 }
 
 // readyInfo is the content of the ready file. Its keys are a fixed interface.
@@ -215,6 +235,7 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
   Issuer          %[1]s
   API reference   %[1]s/docs
   OpenAPI         %[1]s/openapi.json
+  Messages        %[1]s/_dev/messages
 `, info.Issuer)
 	if info.User != nil {
 		fmt.Fprintf(out, "  Sign in as      %s / %s\n", info.User.LoginName, info.User.Password)

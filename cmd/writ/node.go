@@ -105,8 +105,8 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// serve runs a node on db until ctx ends.
-func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger, listener net.Listener, ready func() error) error {
+// serve runs a node until ctx ends: c with what the flags say of it.
+func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
 	out := outgoing.Config{Resolver: f.outgoingDNS}
 	for _, network := range f.outgoingAllow {
@@ -116,9 +116,9 @@ func (f *nodeFlags) serve(ctx context.Context, db *store.DB, logger *slog.Logger
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
-	node, err := server.New(server.Config{
-		DB: db, Now: now, NewID: newID, Logger: logger, Outgoing: out, SharedHTTP2: f.sharedHTTP2, DrainDelay: f.drainDelay,
-	})
+	c.Outgoing = out
+	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	node, err := server.New(c)
 	if err != nil {
 		return err
 	}

@@ -3,17 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
 )
 
 func newServe() *cobra.Command {
 	var flags nodeFlags
-	var databaseURL string
+	var databaseURL, masterKey, masterKeyFile string
 	var migrate bool
 	var connections int
 	cmd := &cobra.Command{
@@ -33,6 +36,10 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 			logger, err := flags.logger()
 			if err != nil {
 				return err
+			}
+			sealer, err := readSealer(masterKey, masterKeyFile)
+			if err != nil {
+				return usageError{err}
 			}
 			var file *seed.File
 			if flags.seed != "" { // before anything is changed
@@ -66,7 +73,7 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 					fmt.Fprintf(cmd.OutOrStdout(), "generated, shown once: %s = %s\n", path, applied.Secrets[path])
 				}
 			}
-			return flags.serve(ctx, db, logger, listener, func() error {
+			return flags.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer}, listener, func() error {
 				logger.Info("ready", "addr", listener.Addr().String())
 				return nil
 			})
@@ -74,7 +81,25 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 	}
 	flags.add(cmd, ":8080", 5*time.Second)
 	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key, 32 bytes in Base64, that keeps secrets unreadable in the database")
+	cmd.Flags().StringVar(&masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY, a command line can be read by others")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, as `writ migrate up` does")
 	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
 	return cmd
+}
+
+// readSealer returns a Sealer by the master key, if there is one: what needs it is
+// refused without.
+func readSealer(key, file string) (secret.Sealer, error) {
+	if file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--master-key-file: %w", err)
+		}
+		key = string(content)
+	}
+	if key == "" {
+		return secret.NoKey{}, nil
+	}
+	return secret.NewSealer(key)
 }

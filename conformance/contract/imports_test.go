@@ -5,6 +5,7 @@ package contract
 // methods of a line that is missing.
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	_ "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
@@ -12,4 +13,6 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )

@@ -9,6 +9,21 @@ import (
 	"time"
 )
 
+type Authenticator struct {
+	InstanceID   string    `db:"instance_id"`
+	ID           string    `db:"id"`
+	OrgID        string    `db:"org_id"`
+	UserID       string    `db:"user_id"`
+	Type         int16     `db:"type"`
+	Address      string    `db:"address"`
+	IsVerified   bool      `db:"is_verified"`
+	Secret       []byte    `db:"secret"`
+	LastStep     int64     `db:"last_step"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
+}
+
 type Domain struct {
 	InstanceID      string    `db:"instance_id"`
 	ID              string    `db:"id"`
@@ -89,6 +104,18 @@ type LanguageSetting struct {
 	ChangeDate          time.Time `db:"change_date"`
 }
 
+type MachineKey struct {
+	InstanceID     string     `db:"instance_id"`
+	ID             string     `db:"id"`
+	OrgID          *string    `db:"org_id"`
+	UserID         string     `db:"user_id"`
+	PublicKey      string     `db:"public_key"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	Sequence       int64      `db:"sequence"`
+	CreationDate   time.Time  `db:"creation_date"`
+	ChangeDate     time.Time  `db:"change_date"`
+}
+
 type Membership struct {
 	InstanceID     string    `db:"instance_id"`
 	UserID         string    `db:"user_id"`
@@ -102,6 +129,35 @@ type Membership struct {
 	Sequence       int64     `db:"sequence"`
 	CreationDate   time.Time `db:"creation_date"`
 	ChangeDate     time.Time `db:"change_date"`
+}
+
+type Message struct {
+	InstanceID   string          `db:"instance_id"`
+	ID           string          `db:"id"`
+	OrgID        string          `db:"org_id"`
+	UserID       string          `db:"user_id"`
+	Kind         int16           `db:"kind"`
+	Template     string          `db:"template"`
+	Recipient    string          `db:"recipient"`
+	Language     string          `db:"language"`
+	Payload      json.RawMessage `db:"payload"`
+	State        int16           `db:"state"`
+	Attempts     int32           `db:"attempts"`
+	NextAttempt  time.Time       `db:"next_attempt"`
+	CreationDate time.Time       `db:"creation_date"`
+	SentDate     *time.Time      `db:"sent_date"`
+}
+
+type OneTimeCode struct {
+	InstanceID      string    `db:"instance_id"`
+	Purpose         int16     `db:"purpose"`
+	SubjectID       string    `db:"subject_id"`
+	AuthenticatorID string    `db:"authenticator_id"`
+	SessionID       *string   `db:"session_id"`
+	Salt            []byte    `db:"salt"`
+	Hash            []byte    `db:"hash"`
+	Attempts        int32     `db:"attempts"`
+	ExpirationDate  time.Time `db:"expiration_date"`
 }
 
 type Organization struct {
@@ -133,6 +189,28 @@ type RowCount struct {
 	Resource   string `db:"resource"`
 	Slot       int16  `db:"slot"`
 	N          int64  `db:"n"`
+}
+
+type Session struct {
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+	OrgID              *string         `db:"org_id"`
+	UserID             *string         `db:"user_id"`
+	Creator            string          `db:"creator"`
+	TokenHash          []byte          `db:"token_hash"`
+	ExpirationDate     *time.Time      `db:"expiration_date"`
+	FingerprintID      string          `db:"fingerprint_id"`
+	Ip                 string          `db:"ip"`
+	Description        string          `db:"description"`
+	Metadata           json.RawMessage `db:"metadata"`
+	UserVerifiedAt     *time.Time      `db:"user_verified_at"`
+	PasswordVerifiedAt *time.Time      `db:"password_verified_at"`
+	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
+	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
+	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	Sequence           int64           `db:"sequence"`
+	CreationDate       time.Time       `db:"creation_date"`
+	ChangeDate         time.Time       `db:"change_date"`
 }
 
 type Target struct {
@@ -183,6 +261,21 @@ type User struct {
 	SchemaID               *string    `db:"schema_id"`
 	SchemaRevision         int32      `db:"schema_revision"`
 	Data                   []byte     `db:"data"`
+	FailedPasswordAttempts int32      `db:"failed_password_attempts"`
+	FailedOtpAttempts      int32      `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time  `db:"failed_otp_until"`
+}
+
+type UserMetadatum struct {
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	ID           string    `db:"id"`
+	IDFolded     string    `db:"id_folded"`
+	OrgID        *string   `db:"org_id"`
+	Value        []byte    `db:"value"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
 }
 
 type UserSchema struct {

@@ -15,41 +15,48 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
-// Defines values for AuthenticatorType.
+// Defines values for AccessTokenType.
 const (
-	AuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER AuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
-	AuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL         AuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
-	AuthenticatorTypeAUTHENTICATORTYPEOTPSMS           AuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
-	AuthenticatorTypeAUTHENTICATORTYPEPASSWORD         AuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
-	AuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY        AuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
-	AuthenticatorTypeAUTHENTICATORTYPETOTP             AuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
-	AuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED      AuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
-	AuthenticatorTypeAUTHENTICATORTYPEUSERNAME         AuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
-	AuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN         AuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
+	ACCESSTOKENTYPEJWT         AccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
+	ACCESSTOKENTYPEOPAQUE      AccessTokenType = "ACCESS_TOKEN_TYPE_OPAQUE"
+	ACCESSTOKENTYPEUNSPECIFIED AccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the AuthenticatorType enum.
-func (e AuthenticatorType) Valid() bool {
+// Valid indicates whether the value is a known member of the AccessTokenType enum.
+func (e AccessTokenType) Valid() bool {
 	switch e {
-	case AuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER:
+	case ACCESSTOKENTYPEJWT:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+	case ACCESSTOKENTYPEOPAQUE:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+	case ACCESSTOKENTYPEUNSPECIFIED:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEPASSWORD:
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthenticatorV3AlphaAuthenticatorType.
+const (
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL    AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS      AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP        AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AuthenticatorV3AlphaAuthenticatorType enum.
+func (e AuthenticatorV3AlphaAuthenticatorType) Valid() bool {
+	switch e {
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPETOTP:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
 		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEUSERNAME:
-		return true
-	case AuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN:
+	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -185,6 +192,54 @@ func (e InstanceFieldName) Valid() bool {
 	}
 }
 
+// Defines values for MachineKeyFieldName.
+const (
+	MACHINEKEYFIELDNAMECHANGEDATE     MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CHANGE_DATE"
+	MACHINEKEYFIELDNAMECREATIONDATE   MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CREATION_DATE"
+	MACHINEKEYFIELDNAMEEXPIRATIONDATE MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_EXPIRATION_DATE"
+	MACHINEKEYFIELDNAMEID             MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_ID"
+	MACHINEKEYFIELDNAMEUNSPECIFIED    MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MachineKeyFieldName enum.
+func (e MachineKeyFieldName) Valid() bool {
+	switch e {
+	case MACHINEKEYFIELDNAMECHANGEDATE:
+		return true
+	case MACHINEKEYFIELDNAMECREATIONDATE:
+		return true
+	case MACHINEKEYFIELDNAMEEXPIRATIONDATE:
+		return true
+	case MACHINEKEYFIELDNAMEID:
+		return true
+	case MACHINEKEYFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for MachineKeyType.
+const (
+	MACHINEKEYTYPEECP256      MachineKeyType = "MACHINE_KEY_TYPE_EC_P256"
+	MACHINEKEYTYPERSA2048     MachineKeyType = "MACHINE_KEY_TYPE_RSA_2048"
+	MACHINEKEYTYPEUNSPECIFIED MachineKeyType = "MACHINE_KEY_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the MachineKeyType enum.
+func (e MachineKeyType) Valid() bool {
+	switch e {
+	case MACHINEKEYTYPEECP256:
+		return true
+	case MACHINEKEYTYPERSA2048:
+		return true
+	case MACHINEKEYTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MembershipFieldName.
 const (
 	MEMBERSHIPFIELDNAMECHANGEDATE   MembershipFieldName = "MEMBERSHIP_FIELD_NAME_CHANGE_DATE"
@@ -272,6 +327,36 @@ func (e MembershipLevelFilterLevel) Valid() bool {
 	}
 }
 
+// Defines values for OTPEmailIsVerified.
+const (
+	OTPEmailIsVerifiedTrue OTPEmailIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPEmailIsVerified enum.
+func (e OTPEmailIsVerified) Valid() bool {
+	switch e {
+	case OTPEmailIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OTPPhoneIsVerified.
+const (
+	OTPPhoneIsVerifiedTrue OTPPhoneIsVerified = true
+)
+
+// Valid indicates whether the value is a known member of the OTPPhoneIsVerified enum.
+func (e OTPPhoneIsVerified) Valid() bool {
+	switch e {
+	case OTPPhoneIsVerifiedTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OrganizationFieldName.
 const (
 	ORGANIZATIONFIELDNAMECHANGEDATE   OrganizationFieldName = "ORGANIZATION_FIELD_NAME_CHANGE_DATE"
@@ -320,6 +405,33 @@ func (e OwnerType) Valid() bool {
 	case OWNERTYPESYSTEM:
 		return true
 	case OWNERTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PersonalAccessTokenFieldName.
+const (
+	PERSONALACCESSTOKENFIELDNAMECHANGEDATE     PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_CHANGE_DATE"
+	PERSONALACCESSTOKENFIELDNAMECREATIONDATE   PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_CREATION_DATE"
+	PERSONALACCESSTOKENFIELDNAMEEXPIRATIONDATE PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_EXPIRATION_DATE"
+	PERSONALACCESSTOKENFIELDNAMEID             PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_ID"
+	PERSONALACCESSTOKENFIELDNAMEUNSPECIFIED    PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the PersonalAccessTokenFieldName enum.
+func (e PersonalAccessTokenFieldName) Valid() bool {
+	switch e {
+	case PERSONALACCESSTOKENFIELDNAMECHANGEDATE:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMECREATIONDATE:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMEEXPIRATIONDATE:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMEID:
+		return true
+	case PERSONALACCESSTOKENFIELDNAMEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -416,6 +528,90 @@ const (
 func (e ResponseExecutionInputAll) Valid() bool {
 	switch e {
 	case ResponseExecutionInputAllTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SchemaV3AlphaAuthenticatorType.
+const (
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS           SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY        SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP             SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED      SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
+	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
+)
+
+// Valid indicates whether the value is a known member of the SchemaV3AlphaAuthenticatorType enum.
+func (e SchemaV3AlphaAuthenticatorType) Valid() bool {
+	switch e {
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME:
+		return true
+	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionFieldName.
+const (
+	SESSIONFIELDNAMECHANGEDATE   SessionFieldName = "SESSION_FIELD_NAME_CHANGE_DATE"
+	SESSIONFIELDNAMECREATIONDATE SessionFieldName = "SESSION_FIELD_NAME_CREATION_DATE"
+	SESSIONFIELDNAMEID           SessionFieldName = "SESSION_FIELD_NAME_ID"
+	SESSIONFIELDNAMEUNSPECIFIED  SessionFieldName = "SESSION_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SessionFieldName enum.
+func (e SessionFieldName) Valid() bool {
+	switch e {
+	case SESSIONFIELDNAMECHANGEDATE:
+		return true
+	case SESSIONFIELDNAMECREATIONDATE:
+		return true
+	case SESSIONFIELDNAMEID:
+		return true
+	case SESSIONFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SessionState.
+const (
+	SESSIONSTATEACTIVE      SessionState = "SESSION_STATE_ACTIVE"
+	SESSIONSTATEEXPIRED     SessionState = "SESSION_STATE_EXPIRED"
+	SESSIONSTATEUNSPECIFIED SessionState = "SESSION_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the SessionState enum.
+func (e SessionState) Valid() bool {
+	switch e {
+	case SESSIONSTATEACTIVE:
+		return true
+	case SESSIONSTATEEXPIRED:
+		return true
+	case SESSIONSTATEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -539,6 +735,96 @@ func (e TextFilterMethod) Valid() bool {
 	}
 }
 
+// Defines values for TimestampFilterMethod.
+const (
+	TIMESTAMPFilterMETHODEQUALS          TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_EQUALS"
+	TIMESTAMPFilterMETHODGREATER         TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_GREATER"
+	TIMESTAMPFilterMETHODGREATEROREQUALS TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_GREATER_OR_EQUALS"
+	TIMESTAMPFilterMETHODLESS            TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_LESS"
+	TIMESTAMPFilterMETHODLESSOREQUALS    TimestampFilterMethod = "TIMESTAMP_Filter_METHOD_LESS_OR_EQUALS"
+)
+
+// Valid indicates whether the value is a known member of the TimestampFilterMethod enum.
+func (e TimestampFilterMethod) Valid() bool {
+	switch e {
+	case TIMESTAMPFilterMETHODEQUALS:
+		return true
+	case TIMESTAMPFilterMETHODGREATER:
+		return true
+	case TIMESTAMPFilterMETHODGREATEROREQUALS:
+		return true
+	case TIMESTAMPFilterMETHODLESS:
+		return true
+	case TIMESTAMPFilterMETHODLESSOREQUALS:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserFieldName.
+const (
+	USERFIELDNAMECHANGEDATE   UserFieldName = "USER_FIELD_NAME_CHANGE_DATE"
+	USERFIELDNAMECREATIONDATE UserFieldName = "USER_FIELD_NAME_CREATION_DATE"
+	USERFIELDNAMEDISPLAYNAME  UserFieldName = "USER_FIELD_NAME_DISPLAY_NAME"
+	USERFIELDNAMEEMAIL        UserFieldName = "USER_FIELD_NAME_EMAIL"
+	USERFIELDNAMEID           UserFieldName = "USER_FIELD_NAME_ID"
+	USERFIELDNAMESTATE        UserFieldName = "USER_FIELD_NAME_STATE"
+	USERFIELDNAMETYPE         UserFieldName = "USER_FIELD_NAME_TYPE"
+	USERFIELDNAMEUNSPECIFIED  UserFieldName = "USER_FIELD_NAME_UNSPECIFIED"
+	USERFIELDNAMEUSERNAME     UserFieldName = "USER_FIELD_NAME_USERNAME"
+)
+
+// Valid indicates whether the value is a known member of the UserFieldName enum.
+func (e UserFieldName) Valid() bool {
+	switch e {
+	case USERFIELDNAMECHANGEDATE:
+		return true
+	case USERFIELDNAMECREATIONDATE:
+		return true
+	case USERFIELDNAMEDISPLAYNAME:
+		return true
+	case USERFIELDNAMEEMAIL:
+		return true
+	case USERFIELDNAMEID:
+		return true
+	case USERFIELDNAMESTATE:
+		return true
+	case USERFIELDNAMETYPE:
+		return true
+	case USERFIELDNAMEUNSPECIFIED:
+		return true
+	case USERFIELDNAMEUSERNAME:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserMetadataFieldName.
+const (
+	USERMETADATAFIELDNAMECHANGEDATE   UserMetadataFieldName = "USER_METADATA_FIELD_NAME_CHANGE_DATE"
+	USERMETADATAFIELDNAMECREATIONDATE UserMetadataFieldName = "USER_METADATA_FIELD_NAME_CREATION_DATE"
+	USERMETADATAFIELDNAMEKEY          UserMetadataFieldName = "USER_METADATA_FIELD_NAME_KEY"
+	USERMETADATAFIELDNAMEUNSPECIFIED  UserMetadataFieldName = "USER_METADATA_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserMetadataFieldName enum.
+func (e UserMetadataFieldName) Valid() bool {
+	switch e {
+	case USERMETADATAFIELDNAMECHANGEDATE:
+		return true
+	case USERMETADATAFIELDNAMECREATIONDATE:
+		return true
+	case USERMETADATAFIELDNAMEKEY:
+		return true
+	case USERMETADATAFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserSchemaPossibleAuthenticators.
 const (
 	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEIDENTITYPROVIDER UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
@@ -602,6 +888,69 @@ func (e UserSchemaFieldName) Valid() bool {
 	case USERSCHEMAFIELDNAMETYPE:
 		return true
 	case USERSCHEMAFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserState.
+const (
+	UserStateUSERSTATEACTIVE      UserState = "USER_STATE_ACTIVE"
+	UserStateUSERSTATEINACTIVE    UserState = "USER_STATE_INACTIVE"
+	UserStateUSERSTATELOCKED      UserState = "USER_STATE_LOCKED"
+	UserStateUSERSTATEUNSPECIFIED UserState = "USER_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserState enum.
+func (e UserState) Valid() bool {
+	switch e {
+	case UserStateUSERSTATEACTIVE:
+		return true
+	case UserStateUSERSTATEINACTIVE:
+		return true
+	case UserStateUSERSTATELOCKED:
+		return true
+	case UserStateUSERSTATEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserStateFilterState.
+const (
+	UserStateFilterStateUSERSTATEACTIVE   UserStateFilterState = "USER_STATE_ACTIVE"
+	UserStateFilterStateUSERSTATEINACTIVE UserStateFilterState = "USER_STATE_INACTIVE"
+	UserStateFilterStateUSERSTATELOCKED   UserStateFilterState = "USER_STATE_LOCKED"
+)
+
+// Valid indicates whether the value is a known member of the UserStateFilterState enum.
+func (e UserStateFilterState) Valid() bool {
+	switch e {
+	case UserStateFilterStateUSERSTATEACTIVE:
+		return true
+	case UserStateFilterStateUSERSTATEINACTIVE:
+		return true
+	case UserStateFilterStateUSERSTATELOCKED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for UserTypeFilterType.
+const (
+	USERTYPEHUMAN   UserTypeFilterType = "USER_TYPE_HUMAN"
+	USERTYPESERVICE UserTypeFilterType = "USER_TYPE_SERVICE"
+)
+
+// Valid indicates whether the value is a known member of the UserTypeFilterType enum.
+func (e UserTypeFilterType) Valid() bool {
+	switch e {
+	case USERTYPEHUMAN:
+		return true
+	case USERTYPESERVICE:
 		return true
 	default:
 		return false
@@ -749,8 +1098,17 @@ func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	}
 }
 
+// AccessTokenType AccessTokenType is the kind of access tokens a service gets.
+type AccessTokenType string
+
 // ActivateOrganizationReply ActivateOrganizationResponse is the response of ActivateOrganization.
 type ActivateOrganizationReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// ActivateUserReply ActivateUserResponse is the response of ActivateUser.
+type ActivateUserReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -761,8 +1119,62 @@ type ActivateUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
-// AuthenticatorType AuthenticatorType is a way to authenticate.
-type AuthenticatorType string
+// AddOTPEmailReply AddOTPEmailResponse is the response of AddOTPEmail.
+type AddOTPEmailReply struct {
+	// Details ID, sequence and date of the new registration.
+	Details Details `json:"details"`
+
+	// OtpEmailID The ID of the registration.
+	OtpEmailID string `json:"otpEmailId"`
+
+	// VerificationCode The code, when it was to be returned.
+	VerificationCode *string `json:"verificationCode,omitempty"`
+}
+
+// AddOTPSMSReply AddOTPSMSResponse is the response of AddOTPSMS.
+type AddOTPSMSReply struct {
+	// Details ID, sequence and date of the new registration.
+	Details Details `json:"details"`
+
+	// OtpSmsID The ID of the registration.
+	OtpSmsID string `json:"otpSmsId"`
+
+	// VerificationCode The code, when it was to be returned.
+	VerificationCode *string `json:"verificationCode,omitempty"`
+}
+
+// AddTOTPReply AddTOTPResponse is the response of AddTOTP.
+type AddTOTPReply struct {
+	// Details ID, sequence and date of the new authenticator.
+	Details Details `json:"details"`
+
+	// Secret The secret in Base32, to type it in. It is shown once.
+	Secret string `json:"secret"`
+
+	// TotpID The ID of the authenticator.
+	TotpID string `json:"totpId"`
+
+	// URI What the app reads as a QR code: an otpauth URI with the secret. It is shown once.
+	URI string `json:"uri"`
+}
+
+// Authenticator Authenticator is an authenticator without its secrets.
+type Authenticator struct {
+	// Address Where codes go: a phone number or an e-mail address.
+	Address string `json:"address"`
+
+	// Details When and where it last changed.
+	Details Details `json:"details"`
+
+	// IsVerified Whether it counts.
+	IsVerified bool `json:"isVerified"`
+
+	// Type What it is.
+	Type AuthenticatorV3AlphaAuthenticatorType `json:"type"`
+}
+
+// AuthenticatorV3AlphaAuthenticatorType AuthenticatorType is what an authenticator is.
+type AuthenticatorV3AlphaAuthenticatorType string
 
 // BoolFilter BoolFilter compares a yes or no of a resource.
 type BoolFilter struct {
@@ -774,6 +1186,77 @@ type BoolFilter struct {
 type BulkLimitReply struct {
 	// Details Sequence and date of the last change of each, in the order asked for.
 	Details []Details `json:"details"`
+}
+
+// Challenges Challenges are codes to be made. They need the user to be known.
+type Challenges struct {
+	// OtpEmail A code by e-mail to a verified address of the user.
+	OtpEmail *CodeChallenge `json:"otpEmail,omitempty"`
+
+	// OtpSms A code by SMS to a verified phone number of the user.
+	OtpSms *CodeChallenge `json:"otpSms,omitempty"`
+}
+
+// CheckCode CheckCode is a code that was sent.
+type CheckCode struct {
+	// Code The code.
+	Code string `json:"code"`
+}
+
+// CheckPassword CheckPassword is a password.
+type CheckPassword struct {
+	// Password The password.
+	Password string `json:"password"`
+}
+
+// CheckTOTP CheckTOTP is a code of an authenticator app.
+type CheckTOTP struct {
+	// Code The code.
+	Code string `json:"code"`
+}
+
+// CheckUser CheckUser names a user.
+type CheckUser struct {
+	// LoginName By login name: the username, an @ and a domain of the user's organization.
+	LoginName *string `json:"loginName,omitempty"`
+
+	// UserID By ID.
+	UserID *string `json:"userId,omitempty"`
+}
+
+// Checks Checks are what a user proves. All but the first need the user to be known.
+type Checks struct {
+	// OtpEmail The code of the last e-mail challenge of this session.
+	OtpEmail *CheckCode `json:"otpEmail,omitempty"`
+
+	// OtpSms The code of the last SMS challenge of this session.
+	OtpSms *CheckCode `json:"otpSms,omitempty"`
+
+	// Password Their password.
+	Password *CheckPassword `json:"password,omitempty"`
+
+	// Totp The current code of their authenticator app.
+	Totp *CheckTOTP `json:"totp,omitempty"`
+
+	// User Who the user is. Once known they stay.
+	User *CheckUser `json:"user,omitempty"`
+}
+
+// ClientSecret ClientSecret says how a client secret is replaced.
+type ClientSecret struct {
+	// Overlap How long the secret until now stays good, at most seven days; by default it ends at once. At least 0s, at most 604800s.
+	//
+	// Example: 10s
+	Overlap *string `json:"overlap,omitempty"`
+}
+
+// CodeChallenge CodeChallenge is a code to be made. A newer one voids it.
+type CodeChallenge struct {
+	// AuthenticatorID The authenticator to use; the oldest one when absent.
+	AuthenticatorID *string `json:"authenticatorId,omitempty"`
+
+	// ReturnCode Answer the code instead of sending it; needs the permission session.write.
+	ReturnCode *bool `json:"returnCode,omitempty"`
 }
 
 // Condition Condition says when an execution triggers.
@@ -827,6 +1310,18 @@ type CreateInstanceReply struct {
 	OwnerToken *string `json:"ownerToken,omitempty"`
 }
 
+// CreateMachineKeyReply CreateMachineKeyResponse is the response of CreateMachineKey.
+type CreateMachineKeyReply struct {
+	// Details ID, sequence and date of the new key.
+	Details Details `json:"details"`
+
+	// KeyDetails When a pair was made, the key file: a JSON object with type (serviceaccount), keyId, key (the private key in PEM), expirationDate and userId. It is shown only now.
+	KeyDetails []byte `json:"keyDetails"`
+
+	// KeyID The ID of the key, which goes into the header of what is signed with it.
+	KeyID string `json:"keyId"`
+}
+
 // CreateMembershipReply CreateMembershipResponse is the response of CreateMembership.
 type CreateMembershipReply struct {
 	// Details ID, sequence and date of the new membership.
@@ -839,9 +1334,36 @@ type CreateOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// CreatePersonalAccessTokenReply CreatePersonalAccessTokenResponse is the response of CreatePersonalAccessToken.
+type CreatePersonalAccessTokenReply struct {
+	// Details ID, sequence and date of the new token.
+	Details Details `json:"details"`
+
+	// Token The token. It is shown only now.
+	Token string `json:"token"`
+}
+
+// CreateSessionReply CreateSessionResponse is the response of CreateSession.
+type CreateSessionReply struct {
+	// Challenges The codes that were to be answered.
+	Challenges *MadeChallenges `json:"challenges,omitempty"`
+
+	// Details ID, sequence and date of the new session.
+	Details Details `json:"details"`
+
+	// SessionToken The token of the session, shown once.
+	SessionToken string `json:"sessionToken"`
+}
+
 // CreateTargetReply CreateTargetResponse is the response of CreateTarget.
 type CreateTargetReply struct {
 	// Details ID, sequence and date of the new target.
+	Details Details `json:"details"`
+}
+
+// CreateUserReply CreateUserResponse is the response of CreateUser.
+type CreateUserReply struct {
+	// Details ID, sequence and date of the new user.
 	Details Details `json:"details"`
 }
 
@@ -857,8 +1379,20 @@ type DeactivateOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// DeactivateUserReply DeactivateUserResponse is the response of DeactivateUser.
+type DeactivateUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // DeactivateUserSchemaReply DeactivateUserSchemaResponse is the response of DeactivateUserSchema.
 type DeactivateUserSchemaReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeleteClientSecretReply DeleteClientSecretResponse is the response of DeleteClientSecret.
+type DeleteClientSecretReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -881,6 +1415,12 @@ type DeleteInstanceReply struct {
 	Details Details `json:"details"`
 }
 
+// DeleteMachineKeyReply DeleteMachineKeyResponse is the response of DeleteMachineKey.
+type DeleteMachineKeyReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteMembershipReply DeleteMembershipResponse is the response of DeleteMembership.
 type DeleteMembershipReply struct {
 	// Details Sequence and date of the deletion.
@@ -893,8 +1433,32 @@ type DeleteOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// DeletePersonalAccessTokenReply DeletePersonalAccessTokenResponse is the response of DeletePersonalAccessToken.
+type DeletePersonalAccessTokenReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteSessionReply DeleteSessionResponse is the response of DeleteSession.
+type DeleteSessionReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteTargetReply DeleteTargetResponse is the response of DeleteTarget.
 type DeleteTargetReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteUserMetadataReply DeleteUserMetadataResponse is the response of DeleteUserMetadata.
+type DeleteUserMetadataReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteUserReply DeleteUserResponse is the response of DeleteUser.
+type DeleteUserReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
@@ -949,6 +1513,27 @@ type DomainSearchFilter struct {
 
 // EffectiveState EffectiveState is whether a resource takes part.
 type EffectiveState string
+
+// Email Email is an e-mail address.
+type Email struct {
+	// Address The address, in ASCII.
+	Address string `json:"address"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+}
+
+// EndSessionReply EndSessionResponse is the response of EndSession.
+type EndSessionReply struct {
+	// Details Sequence and date of the end.
+	Details Details `json:"details"`
+}
+
+// EndSessionRequest EndSessionRequest is the request of EndSession.
+type EndSessionRequest struct {
+	// SessionToken The token of the last answer.
+	SessionToken string `json:"sessionToken"`
+}
 
 // EventExecution EventExecution names the events that trigger.
 type EventExecution struct {
@@ -1028,6 +1613,30 @@ type ExecutionTypeFilter struct {
 // ExecutionTypeFilterType The type.
 type ExecutionTypeFilterType string
 
+// Factor Factor is something proven.
+type Factor struct {
+	// VerifiedAt When it was proven last.
+	VerifiedAt time.Time `json:"verifiedAt"`
+}
+
+// Factors Factors are what is proven in a session.
+type Factors struct {
+	// OtpEmail A code by e-mail.
+	OtpEmail *Factor `json:"otpEmail,omitempty"`
+
+	// OtpSms A code by SMS.
+	OtpSms *Factor `json:"otpSms,omitempty"`
+
+	// Password The password.
+	Password *Factor `json:"password,omitempty"`
+
+	// Totp The authenticator app.
+	Totp *Factor `json:"totp,omitempty"`
+
+	// User Who the user is.
+	User *UserFactor `json:"user,omitempty"`
+}
+
 // FeatureFlag FeatureFlag is a flag as it applies, with the level that decided it.
 type FeatureFlag struct {
 	// Enabled Whether the feature is on.
@@ -1082,6 +1691,15 @@ type GetDomainReply struct {
 	Domain GetDomain `json:"domain"`
 }
 
+// GetEmail GetEmail is an e-mail address.
+type GetEmail struct {
+	// Address The address.
+	Address string `json:"address"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified bool `json:"isVerified"`
+}
+
 // GetExecution GetExecution is an execution with its details.
 type GetExecution struct {
 	// Details When and where the execution last changed.
@@ -1089,6 +1707,24 @@ type GetExecution struct {
 
 	// Execution The execution.
 	Execution Execution `json:"execution"`
+}
+
+// GetHuman GetHuman is a person.
+type GetHuman struct {
+	// Email Their e-mail address; the address is empty when there is none.
+	Email *GetEmail `json:"email,omitempty"`
+
+	// PasswordChangeRequired Whether the password has to be changed at the next login.
+	PasswordChangeRequired bool `json:"passwordChangeRequired"`
+
+	// PasswordChanged When the password was set; absent when there is none or it is not known.
+	PasswordChanged *time.Time `json:"passwordChanged,omitempty"`
+
+	// Phone Their phone number; the number is empty when there is none.
+	Phone *GetPhone `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *Profile `json:"profile,omitempty"`
 }
 
 // GetInstance GetInstance is an instance with its details.
@@ -1133,6 +1769,21 @@ type GetInstanceFeaturesReply struct {
 type GetInstanceReply struct {
 	// Instance The instance with its details.
 	Instance GetInstance `json:"instance"`
+}
+
+// GetMachineKey GetMachineKey is a key of a service user.
+type GetMachineKey struct {
+	// CreationDate The time of creation.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where the key was added.
+	Details Details `json:"details"`
+
+	// ExpirationDate When it expires; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// PublicKey The public key in PEM.
+	PublicKey string `json:"publicKey"`
 }
 
 // GetMembership GetMembership is a membership with its details.
@@ -1183,6 +1834,78 @@ type GetOrganizationReply struct {
 	Organization GetOrganization `json:"organization"`
 }
 
+// GetPersonalAccessToken GetPersonalAccessToken is a token without its value.
+type GetPersonalAccessToken struct {
+	// CreationDate The time of creation.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where the token was created.
+	Details Details `json:"details"`
+
+	// ExpirationDate When it expires; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Name The name.
+	Name string `json:"name"`
+}
+
+// GetPhone GetPhone is a phone number.
+type GetPhone struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified bool `json:"isVerified"`
+
+	// Number The number in E.164 form.
+	Number string `json:"number"`
+}
+
+// GetService GetService is a program.
+type GetService struct {
+	// AccessTokenType The kind of access tokens it gets.
+	AccessTokenType AccessTokenType `json:"accessTokenType"`
+
+	// Description What it does.
+	Description string `json:"description"`
+
+	// HasSecret Whether it has a client secret.
+	HasSecret bool `json:"hasSecret"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+}
+
+// GetSession GetSession is a session with its details.
+type GetSession struct {
+	// CreationDate When it was made.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Creator Who made it.
+	Creator string `json:"creator"`
+
+	// Details When and where the session last changed.
+	Details Details `json:"details"`
+
+	// ExpirationDate When its lifetime ends; absent when it does not.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Factors What is proven; nothing but the user once it expired.
+	Factors Factors `json:"factors"`
+
+	// Metadata Data of the caller, by key.
+	Metadata map[string][]byte `json:"metadata"`
+
+	// State Whether it counts.
+	State SessionState `json:"state"`
+
+	// UserAgent Where the user is.
+	UserAgent UserAgent `json:"userAgent"`
+}
+
+// GetSessionReply GetSessionResponse is the response of GetSession.
+type GetSessionReply struct {
+	// Session The session with its details.
+	Session GetSession `json:"session"`
+}
+
 // GetSystemFeaturesReply GetSystemFeaturesResponse is the response of GetSystemFeatures.
 type GetSystemFeaturesReply struct {
 	// Details When the flags last changed.
@@ -1207,13 +1930,58 @@ type GetTargetReply struct {
 	Target GetTarget `json:"target"`
 }
 
+// GetUser GetUser is a user with its details.
+type GetUser struct {
+	// CreationDate The time of creation.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Details When and where the user last changed. The owner is its organization.
+	Details Details `json:"details"`
+
+	// Human A person.
+	Human *GetHuman `json:"human,omitempty"`
+
+	// LoginName <username>@<primary domain of the organization>; the username alone where the organization has no domain.
+	LoginName string `json:"loginName"`
+
+	// OrgID The organization it belongs to.
+	OrgID string `json:"orgId"`
+
+	// Service A program.
+	Service *GetService `json:"service,omitempty"`
+
+	// State Whether it can act.
+	State UserState `json:"state"`
+
+	// Username The username.
+	Username string `json:"username"`
+}
+
+// GetUserMetadata GetUserMetadata is an entry of a user's metadata.
+type GetUserMetadata struct {
+	// Details When and where the entry last changed; the ID is the key.
+	Details Details `json:"details"`
+
+	// Key The key.
+	Key string `json:"key"`
+
+	// Value The value; base64 in JSON.
+	Value []byte `json:"value"`
+}
+
+// GetUserReply GetUserResponse is the response of GetUser.
+type GetUserReply struct {
+	// User The user with its details.
+	User GetUser `json:"user"`
+}
+
 // GetUserSchema GetUserSchema is a user schema with its details.
 type GetUserSchema struct {
 	// Details When and where the user schema last changed.
 	Details Details `json:"details"`
 
 	// PossibleAuthenticators The ways users may authenticate.
-	PossibleAuthenticators []AuthenticatorType `json:"possibleAuthenticators"`
+	PossibleAuthenticators []SchemaV3AlphaAuthenticatorType `json:"possibleAuthenticators"`
 
 	// Revision The revision of the schema, from 1.
 	Revision int64 `json:"revision"`
@@ -1234,6 +2002,21 @@ type GetUserSchemaReply struct {
 	UserSchema GetUserSchema `json:"userSchema"`
 }
 
+// Human Human is a person.
+type Human struct {
+	// Email Their e-mail address.
+	Email *Email `json:"email,omitempty"`
+
+	// Password Their password; without one they cannot log in with a password.
+	Password *Password `json:"password,omitempty"`
+
+	// Phone Their phone number.
+	Phone *Phone `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *ProfileInput `json:"profile,omitempty"`
+}
+
 // IDFilter IDFilter is met by the resources that refer to one object.
 type IDFilter struct {
 	// ID The object's ID.
@@ -1244,6 +2027,12 @@ type IDFilter struct {
 type InConditionsFilter struct {
 	// Conditions The conditions; an empty list is met by nothing.
 	Conditions *[]ConditionInput `json:"conditions,omitempty"`
+}
+
+// InEmailsFilter InEmailsFilter is met by the users whose e-mail address is in a list.
+type InEmailsFilter struct {
+	// Emails The addresses, whatever their case; an empty list is met by nothing.
+	Emails *[]string `json:"emails,omitempty"`
 }
 
 // InIDsFilter InIDsFilter is met by the resources of a list.
@@ -1338,6 +2127,15 @@ type Limits struct {
 	Block *bool `json:"block,omitempty"`
 }
 
+// ListAuthenticatorsReply ListAuthenticatorsResponse is the response of ListAuthenticators.
+type ListAuthenticatorsReply struct {
+	// Details What part of the authenticators this is.
+	Details ListDetails `json:"details"`
+
+	// Result The authenticators.
+	Result []Authenticator `json:"result"`
+}
+
 // ListAvailableExecutionFunctionsReply ListAvailableExecutionFunctionsResponse is the response of ListAvailableExecutionFunctions.
 type ListAvailableExecutionFunctionsReply struct {
 	// Functions The names, sorted.
@@ -1378,6 +2176,57 @@ type ListDetails struct {
 
 	// TotalResult The number of matches the caller may read.
 	TotalResult string `json:"totalResult"`
+}
+
+// LockUserReply LockUserResponse is the response of LockUser.
+type LockUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// LoginNameFilter LoginNameFilter compares the login name of a user.
+type LoginNameFilter struct {
+	// LoginName The text to compare with.
+	LoginName *string `json:"loginName,omitempty"`
+
+	// Method How to compare; EQUALS when omitted.
+	Method *TextFilterMethod `json:"method,omitempty"`
+}
+
+// MachineKey MachineKey is a key that a service user proves its identity with.
+type MachineKey struct {
+	// ExpirationDate When it expires, in the future; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY): RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
+	PublicKey *string `json:"publicKey,omitempty"`
+
+	// Type What pair to make.
+	Type *MachineKeyType `json:"type,omitempty"`
+}
+
+// MachineKeyFieldName MachineKeyFieldName is a column that keys can be sorted by.
+type MachineKeyFieldName string
+
+// MachineKeySearchFilter MachineKeySearchFilter is one condition a key has to meet.
+type MachineKeySearchFilter struct {
+	// ExpirationDate By when they expire.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+}
+
+// MachineKeyType MachineKeyType is a kind of key pair.
+type MachineKeyType string
+
+// MadeChallenges MadeChallenges are the codes that were to be answered.
+type MadeChallenges struct {
+	// OtpEmail That of the e-mail challenge.
+	OtpEmail *string `json:"otpEmail,omitempty"`
+
+	// OtpSms That of the SMS challenge.
+	OtpSms *string `json:"otpSms,omitempty"`
 }
 
 // Membership Membership is a user's roles on one object.
@@ -1428,6 +2277,15 @@ type MembershipSearchFilter struct {
 	UserID *IDFilter `json:"userId,omitempty"`
 }
 
+// MetadataFilter MetadataFilter compares one entry of a user's metadata.
+type MetadataFilter struct {
+	// Key The key.
+	Key string `json:"key"`
+
+	// Value The value of the key. At most 51200 bytes. At least 1 bytes.
+	Value []byte `json:"value"`
+}
+
 // NameFilter NameFilter compares the name of a resource.
 type NameFilter struct {
 	// Method How to compare; EQUALS when omitted.
@@ -1436,6 +2294,48 @@ type NameFilter struct {
 	// Name The text to compare with.
 	Name *string `json:"name,omitempty"`
 }
+
+// OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
+type OTPEmail struct {
+	// Address The address.
+	Address openapi_types.Email `json:"address"`
+
+	// IsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPEmailIsVerified `json:"isVerified,omitempty"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the address.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPEmailIsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
+type OTPEmailIsVerified bool
+
+// OTPPhone OTPPhone is a phone number with the way to prove that it is the user's. By default a code is sent to it.
+type OTPPhone struct {
+	// IsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+	IsVerified *OTPPhoneIsVerified `json:"isVerified,omitempty"`
+
+	// Number The number in international form (E.164), for example +41791234567.
+	Number string `json:"number"`
+
+	// ReturnCode The code is returned, for the caller to send it. Not for users themselves: that would prove nothing.
+	ReturnCode *OTPReturnCode `json:"returnCode,omitempty"`
+
+	// SendCode A code is sent to the number.
+	SendCode *OTPSendCode `json:"sendCode,omitempty"`
+}
+
+// OTPPhoneIsVerified The caller vouches for the number. Only the value true is valid, and not for users themselves.
+type OTPPhoneIsVerified bool
+
+// OTPReturnCode OTPReturnCode returns a code to the caller.
+type OTPReturnCode = map[string]interface{}
+
+// OTPSendCode OTPSendCode sends a code in the language of the user.
+type OTPSendCode = map[string]interface{}
 
 // Organization Organization owns users, projects and domains.
 type Organization struct {
@@ -1476,6 +2376,18 @@ type Owner struct {
 // OwnerType OwnerType is the level of an owner.
 type OwnerType string
 
+// Password Password is a new password of a human. What is asked of it says SetPassword.
+type Password struct {
+	// ChangeRequired Whether it has to be changed at the next login.
+	ChangeRequired *bool `json:"changeRequired,omitempty"`
+
+	// Hash A hash of it.
+	Hash *string `json:"hash,omitempty"`
+
+	// Plain The password in plain text.
+	Plain *string `json:"plain,omitempty"`
+}
+
 // PatchDomain PatchDomain changes how a claim is proven.
 type PatchDomain struct {
 	// ValidationType The new way; there is a new token for it.
@@ -1486,6 +2398,30 @@ type PatchDomain struct {
 type PatchDomainReply struct {
 	// Details Sequence and date of the last change.
 	Details Details `json:"details"`
+}
+
+// PatchEmail PatchEmail changes an e-mail address.
+type PatchEmail struct {
+	// Address The address, in ASCII; empty for none.
+	Address *string `json:"address,omitempty"`
+
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+}
+
+// PatchHuman PatchHuman changes the fields of a human that are present.
+type PatchHuman struct {
+	// Email Their e-mail address.
+	Email *PatchEmail `json:"email,omitempty"`
+
+	// PasswordChangeRequired Whether the password has to be changed at the next login.
+	PasswordChangeRequired *bool `json:"passwordChangeRequired,omitempty"`
+
+	// Phone Their phone number.
+	Phone *PatchPhone `json:"phone,omitempty"`
+
+	// Profile How they are called.
+	Profile *PatchProfile `json:"profile,omitempty"`
 }
 
 // PatchInstance PatchInstance changes the fields of an instance that are present.
@@ -1524,6 +2460,77 @@ type PatchOrganizationReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchPhone PatchPhone changes a phone number.
+type PatchPhone struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+
+	// Number The number in E.164 form; empty for none.
+	Number *string `json:"number,omitempty"`
+}
+
+// PatchProfile PatchProfile changes how a human is called.
+type PatchProfile struct {
+	// DisplayName What to show; empty for the default. A default follows the names.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// FamilyName A new family name.
+	FamilyName *string `json:"familyName,omitempty"`
+
+	// GivenName A new given name.
+	GivenName *string `json:"givenName,omitempty"`
+
+	// NickName A new nick name.
+	NickName *string `json:"nickName,omitempty"`
+
+	// PreferredLanguage A new language; empty for the default.
+	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+}
+
+// PatchService PatchService changes the fields of a service that are present.
+type PatchService struct {
+	// AccessTokenType The kind of access tokens it gets from now on.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// Description A new description.
+	Description *string `json:"description,omitempty"`
+
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+}
+
+// PatchSession PatchSession is what changes of a session.
+type PatchSession struct {
+	// Challenges Codes to be made for later checks.
+	Challenges *Challenges `json:"challenges,omitempty"`
+
+	// Checks What the user proves.
+	Checks *Checks `json:"checks,omitempty"`
+
+	// Lifetime How long it counts from now on, at most ten years. More than 0s, at most 3.1536e+08s.
+	//
+	// Example: 10s
+	Lifetime *string `json:"lifetime,omitempty"`
+
+	// Metadata Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have at most 200 characters. Names match ^[^\x00]*$.
+	Metadata *map[string][]byte `json:"metadata,omitempty"`
+
+	// SessionToken The token of the last answer. Without it the caller needs the permission session.write.
+	SessionToken *string `json:"sessionToken,omitempty"`
+}
+
+// PatchSessionReply PatchSessionResponse is the response of PatchSession.
+type PatchSessionReply struct {
+	// Challenges The codes that were to be answered.
+	Challenges *MadeChallenges `json:"challenges,omitempty"`
+
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+
+	// SessionToken The token of the session, shown once.
+	SessionToken string `json:"sessionToken"`
+}
+
 // PatchTarget PatchTarget changes the fields of a target that are present.
 type PatchTarget struct {
 	// InterruptOnError Stop the whole execution on any error.
@@ -1553,6 +2560,24 @@ type PatchTargetReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchUser PatchUser changes the fields of a user that are present.
+type PatchUser struct {
+	// Human Changes of a human.
+	Human *PatchHuman `json:"human,omitempty"`
+
+	// Service Changes of a service.
+	Service *PatchService `json:"service,omitempty"`
+
+	// Username A new username, by the rules of User.username.
+	Username *string `json:"username,omitempty"`
+}
+
+// PatchUserReply PatchUserResponse is the response of PatchUser.
+type PatchUserReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
 // PatchUserSchema PatchUserSchema changes the fields of a user schema that are present.
 type PatchUserSchema struct {
 	// PossibleAuthenticators The ways users may authenticate instead; users keep what they have.
@@ -1571,6 +2596,36 @@ type PatchUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
+// PersonalAccessToken PersonalAccessToken is a token that a service user acts with.
+type PersonalAccessToken struct {
+	// ExpirationDate When it expires, in the future; absent: never.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// Name A name, unique among the tokens of the user; its ID when left out.
+	Name *string `json:"name,omitempty"`
+}
+
+// PersonalAccessTokenFieldName PersonalAccessTokenFieldName is a column that tokens can be sorted by.
+type PersonalAccessTokenFieldName string
+
+// PersonalAccessTokenSearchFilter PersonalAccessTokenSearchFilter is one condition a token has to meet.
+type PersonalAccessTokenSearchFilter struct {
+	// ExpirationDate By when they expire.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+}
+
+// Phone Phone is a phone number.
+type Phone struct {
+	// IsVerified Whether it is known to be theirs.
+	IsVerified *bool `json:"isVerified,omitempty"`
+
+	// Number The number in E.164 form.
+	Number string `json:"number"`
+}
+
 // PossibleAuthenticators PossibleAuthenticators is a list of authenticators that may be empty.
 type PossibleAuthenticators struct {
 	// Types The authenticators.
@@ -1580,9 +2635,75 @@ type PossibleAuthenticators struct {
 // PossibleAuthenticatorsTypes defines model for PossibleAuthenticators.Types.
 type PossibleAuthenticatorsTypes string
 
+// Profile Profile is how a human is called.
+type Profile struct {
+	// DisplayName What to show; by default the given and family name, or else the username.
+	DisplayName string `json:"displayName"`
+
+	// FamilyName The family name.
+	FamilyName string `json:"familyName"`
+
+	// GivenName The given name.
+	GivenName string `json:"givenName"`
+
+	// NickName The nick name.
+	NickName string `json:"nickName"`
+
+	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
+	PreferredLanguage string `json:"preferredLanguage"`
+}
+
+// ProfileInput Profile is how a human is called.
+type ProfileInput struct {
+	// DisplayName What to show; by default the given and family name, or else the username.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// FamilyName The family name.
+	FamilyName *string `json:"familyName,omitempty"`
+
+	// GivenName The given name.
+	GivenName *string `json:"givenName,omitempty"`
+
+	// NickName The nick name.
+	NickName *string `json:"nickName,omitempty"`
+
+	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
+	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+}
+
+// ProveSessionReply ProveSessionResponse is the response of ProveSession.
+type ProveSessionReply struct {
+	// Session The session with its details.
+	Session GetSession `json:"session"`
+}
+
+// ProveSessionRequest ProveSessionRequest is the request of ProveSession.
+type ProveSessionRequest struct {
+	// SessionToken The token of the last answer.
+	SessionToken string `json:"sessionToken"`
+}
+
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
 	// Details ID, sequence and date of the execution.
+	Details Details `json:"details"`
+}
+
+// RemoveOTPEmailReply RemoveOTPEmailResponse is the response of RemoveOTPEmail.
+type RemoveOTPEmailReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
+// RemoveOTPSMSReply RemoveOTPSMSResponse is the response of RemoveOTPSMS.
+type RemoveOTPSMSReply struct {
+	// Details Sequence and date of the removal.
+	Details Details `json:"details"`
+}
+
+// RemoveTOTPReply RemoveTOTPResponse is the response of RemoveTOTP.
+type RemoveTOTPReply struct {
+	// Details Sequence and date of the removal.
 	Details Details `json:"details"`
 }
 
@@ -1727,6 +2848,9 @@ type RoleFilter struct {
 	Role string `json:"role"`
 }
 
+// SchemaV3AlphaAuthenticatorType AuthenticatorType is a way to authenticate.
+type SchemaV3AlphaAuthenticatorType string
+
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsReply struct {
 	// Details What part of the matches this is.
@@ -1760,6 +2884,18 @@ type SearchInstancesReply struct {
 	SortingColumn InstanceFieldName `json:"sortingColumn"`
 }
 
+// SearchMachineKeysReply SearchMachineKeysResponse is the response of SearchMachineKeys.
+type SearchMachineKeysReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetMachineKey `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn MachineKeyFieldName `json:"sortingColumn"`
+}
+
 // SearchMembershipsReply SearchMembershipsResponse is the response of SearchMemberships.
 type SearchMembershipsReply struct {
 	// Details What part of the matches this is.
@@ -1784,6 +2920,30 @@ type SearchOrganizationsReply struct {
 	SortingColumn OrganizationFieldName `json:"sortingColumn"`
 }
 
+// SearchPersonalAccessTokensReply SearchPersonalAccessTokensResponse is the response of SearchPersonalAccessTokens.
+type SearchPersonalAccessTokensReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetPersonalAccessToken `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn PersonalAccessTokenFieldName `json:"sortingColumn"`
+}
+
+// SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
+type SearchSessionsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetSession `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn SessionFieldName `json:"sortingColumn"`
+}
+
 // SearchTargetsReply SearchTargetsResponse is the response of SearchTargets.
 type SearchTargetsReply struct {
 	// Details What part of the matches this is.
@@ -1794,6 +2954,18 @@ type SearchTargetsReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn TargetFieldName `json:"sortingColumn"`
+}
+
+// SearchUserMetadataReply SearchUserMetadataResponse is the response of SearchUserMetadata.
+type SearchUserMetadataReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetUserMetadata `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn UserMetadataFieldName `json:"sortingColumn"`
 }
 
 // SearchUserSchemasReply SearchUserSchemasResponse is the response of SearchUserSchemas.
@@ -1808,6 +2980,77 @@ type SearchUserSchemasReply struct {
 	SortingColumn UserSchemaFieldName `json:"sortingColumn"`
 }
 
+// SearchUsersReply SearchUsersResponse is the response of SearchUsers.
+type SearchUsersReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetUser `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn UserFieldName `json:"sortingColumn"`
+}
+
+// Service Service is a program.
+type Service struct {
+	// AccessTokenType The kind of access tokens it gets.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// Description What it does.
+	Description *string `json:"description,omitempty"`
+
+	// Name A name for people.
+	Name string `json:"name"`
+}
+
+// Session Session is a session to be made.
+type Session struct {
+	// Challenges Codes to be made for later checks.
+	Challenges *Challenges `json:"challenges,omitempty"`
+
+	// Checks What the user proves.
+	Checks *Checks `json:"checks,omitempty"`
+
+	// Lifetime How long it counts, at most ten years; for ever when absent. More than 0s, at most 3.1536e+08s.
+	//
+	// Example: 10s
+	Lifetime *string `json:"lifetime,omitempty"`
+
+	// Metadata Data of the caller, by key; setting no bytes deletes a key. Names have at least 1 characters. Names have at most 200 characters. Names match ^[^\x00]*$.
+	Metadata *map[string][]byte `json:"metadata,omitempty"`
+
+	// UserAgent Where the user is.
+	UserAgent *UserAgentInput `json:"userAgent,omitempty"`
+}
+
+// SessionFieldName SessionFieldName is a column that sessions can be sorted by.
+type SessionFieldName string
+
+// SessionSearchFilter SessionSearchFilter is one condition a session has to meet.
+type SessionSearchFilter struct {
+	// CreationDate By when it was made.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// Creator By who made it.
+	Creator *IDFilter `json:"creator,omitempty"`
+
+	// ExpirationDate By when its lifetime ends.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// FingerprintID By the device.
+	FingerprintID *IDFilter `json:"fingerprintId,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// UserID By the user.
+	UserID *IDFilter `json:"userId,omitempty"`
+}
+
+// SessionState SessionState is whether a session counts.
+type SessionState string
+
 // SetAsInstanceDefaultReply SetAsInstanceDefaultResponse is the response of SetAsInstanceDefault.
 type SetAsInstanceDefaultReply struct {
 	// Details ID of the organization, sequence and date of the change.
@@ -1816,6 +3059,18 @@ type SetAsInstanceDefaultReply struct {
 
 // SetAsPrimaryReply SetAsPrimaryResponse is the response of SetAsPrimary.
 type SetAsPrimaryReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// SetClientSecretReply SetClientSecretResponse is the response of SetClientSecret.
+type SetClientSecretReply struct {
+	// ClientID The client ID: the username.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The secret. It is shown only now.
+	ClientSecret string `json:"clientSecret"`
+
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -1856,10 +3111,37 @@ type SetLanguagesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// SetPassword SetPassword replaces the password of a human.
+type SetPassword struct {
+	// ChangeRequired Whether it has to be changed at the next login.
+	ChangeRequired *bool `json:"changeRequired,omitempty"`
+
+	// CurrentPassword The password until now. Users who set their own have to give it unless they may write users; if it is given it has to be right.
+	CurrentPassword *string `json:"currentPassword,omitempty"`
+
+	// Hash A hash of it. Not for users' own password.
+	Hash *string `json:"hash,omitempty"`
+
+	// Plain The password in plain text.
+	Plain *string `json:"plain,omitempty"`
+}
+
+// SetPasswordReply SetPasswordResponse is the response of SetPassword.
+type SetPasswordReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // SetSystemFeaturesReply SetSystemFeaturesResponse is the response of SetSystemFeatures.
 type SetSystemFeaturesReply struct {
 	// Details When the flags last changed.
 	Details SettingDetails `json:"details"`
+}
+
+// SetUserMetadataReply SetUserMetadataResponse is the response of SetUserMetadata.
+type SetUserMetadataReply struct {
+	// Details Sequence and date of the last change; the ID is the key.
+	Details Details `json:"details"`
 }
 
 // SettingDetails SettingDetails says when and where a setting last changed.
@@ -1990,6 +3272,99 @@ type TextFilter struct {
 // TextFilterMethod TextFilterMethod is how a text filter compares. The text is always literal: %, _ and \ have no special meaning, IGNORE_CASE folds case by Unicode.
 type TextFilterMethod string
 
+// TimestampFilter TimestampFilter compares a time of a resource.
+type TimestampFilter struct {
+	// Method How to compare; EQUALS when omitted.
+	Method *TimestampFilterMethod `json:"method,omitempty"`
+
+	// Timestamp The time to compare with.
+	Timestamp time.Time `json:"timestamp"`
+}
+
+// TimestampFilterMethod TimestampFilterMethod is how a time of a resource is compared with the filter's.
+type TimestampFilterMethod string
+
+// UnlockUserReply UnlockUserResponse is the response of UnlockUser.
+type UnlockUserReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// User User is a human or a service.
+type User struct {
+	// Human A person, who logs in.
+	Human *Human `json:"human,omitempty"`
+
+	// ID The ID to give it; one is made when it is left out. IDs are never used again.
+	ID *string `json:"id,omitempty"`
+
+	// Service A program.
+	Service *Service `json:"service,omitempty"`
+
+	// Username The name, unique in the organization whatever its case. It is trimmed and normalized (NFC); characters that are invisible, or that only look like others by being a compatibility form of them (NFKC), are refused.
+	Username string `json:"username"`
+}
+
+// UserAgent UserAgent is where the user is, as the caller says.
+type UserAgent struct {
+	// Description What it is, for people.
+	Description string `json:"description"`
+
+	// FingerprintID The device.
+	FingerprintID string `json:"fingerprintId"`
+
+	// IP Its address.
+	IP string `json:"ip"`
+}
+
+// UserAgentInput UserAgent is where the user is, as the caller says.
+type UserAgentInput struct {
+	// Description What it is, for people.
+	Description *string `json:"description,omitempty"`
+
+	// FingerprintID The device.
+	FingerprintID *string `json:"fingerprintId,omitempty"`
+
+	// IP Its address.
+	IP *string `json:"ip,omitempty"`
+}
+
+// UserFactor UserFactor is the user of a session.
+type UserFactor struct {
+	// DisplayName Their name for people.
+	DisplayName string `json:"displayName"`
+
+	// ID Their ID.
+	ID string `json:"id"`
+
+	// LoginName Their login name.
+	LoginName string `json:"loginName"`
+
+	// OrgID Their organization.
+	OrgID string `json:"orgId"`
+
+	// VerifiedAt When they became known.
+	VerifiedAt time.Time `json:"verifiedAt"`
+}
+
+// UserFieldName UserFieldName is a column that users can be sorted by.
+type UserFieldName string
+
+// UserMetadata UserMetadata is the value of a key of a user's metadata.
+type UserMetadata struct {
+	// Value The value; base64 in JSON. At most 51200 bytes. At least 1 bytes.
+	Value []byte `json:"value"`
+}
+
+// UserMetadataFieldName UserMetadataFieldName is a column that metadata can be sorted by.
+type UserMetadataFieldName string
+
+// UserMetadataSearchFilter UserMetadataSearchFilter is one condition an entry has to meet.
+type UserMetadataSearchFilter struct {
+	// Key By key.
+	Key *TextFilter `json:"key,omitempty"`
+}
+
 // UserSchema UserSchema says what data users carry and how they may authenticate.
 type UserSchema struct {
 	// PossibleAuthenticators The ways users of the schema may authenticate.
@@ -2020,6 +3395,72 @@ type UserSchemaSearchFilter struct {
 	Type *TextFilter `json:"type,omitempty"`
 }
 
+// UserSearchFilter UserSearchFilter is one condition a user has to meet.
+type UserSearchFilter struct {
+	// ChangeDate By the time of the last change.
+	ChangeDate *TimestampFilter `json:"changeDate,omitempty"`
+
+	// CreationDate By the time of creation.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// DisplayName By the display name of a human or the name of a service.
+	DisplayName *TextFilter `json:"displayName,omitempty"`
+
+	// Email By e-mail address.
+	Email *TextFilter `json:"email,omitempty"`
+
+	// InEmails By a list of e-mail addresses.
+	InEmails *InEmailsFilter `json:"inEmails,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// LoginName By login name.
+	LoginName *LoginNameFilter `json:"loginName,omitempty"`
+
+	// Metadata By a key of their metadata and its value.
+	Metadata *MetadataFilter `json:"metadata,omitempty"`
+
+	// MetadataKey By a key of their metadata.
+	MetadataKey *TextFilter `json:"metadataKey,omitempty"`
+
+	// Org By organization.
+	Org *IDFilter `json:"org,omitempty"`
+
+	// Phone By phone number.
+	Phone *TextFilter `json:"phone,omitempty"`
+
+	// State By state.
+	State *UserStateFilter `json:"state,omitempty"`
+
+	// Type By type.
+	Type *UserTypeFilter `json:"type,omitempty"`
+
+	// Username By username.
+	Username *TextFilter `json:"username,omitempty"`
+}
+
+// UserState UserState is whether a user can act.
+type UserState string
+
+// UserStateFilter UserStateFilter compares the state of a user.
+type UserStateFilter struct {
+	// State The state to find.
+	State UserStateFilterState `json:"state"`
+}
+
+// UserStateFilterState The state to find.
+type UserStateFilterState string
+
+// UserTypeFilter UserTypeFilter compares the type of a user.
+type UserTypeFilter struct {
+	// Type The type to find.
+	Type UserTypeFilterType `json:"type"`
+}
+
+// UserTypeFilterType The type to find.
+type UserTypeFilterType string
+
 // ValidateReply ValidateResponse is the response of Validate.
 type ValidateReply struct {
 	// Details Sequence and date of the last change.
@@ -2028,6 +3469,42 @@ type ValidateReply struct {
 
 // ValidationType ValidationType is how a claim to a domain is proven.
 type ValidationType string
+
+// VerifyOTPEmailReply VerifyOTPEmailResponse is the response of VerifyOTPEmail.
+type VerifyOTPEmailReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyOTPEmailRequest VerifyOTPEmailRequest is the request of VerifyOTPEmail.
+type VerifyOTPEmailRequest struct {
+	// Code The verification code generated by the add request.
+	Code string `json:"code"`
+}
+
+// VerifyOTPSMSReply VerifyOTPSMSResponse is the response of VerifyOTPSMS.
+type VerifyOTPSMSReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyOTPSMSRequest VerifyOTPSMSRequest is the request of VerifyOTPSMS.
+type VerifyOTPSMSRequest struct {
+	// Code The verification code generated by the add request.
+	Code string `json:"code"`
+}
+
+// VerifyTOTPReply VerifyTOTPResponse is the response of VerifyTOTP.
+type VerifyTOTPReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// VerifyTOTPRequest VerifyTOTPRequest is the request of VerifyTOTP.
+type VerifyTOTPRequest struct {
+	// Code The code that the app shows.
+	Code string `json:"code"`
+}
 
 // AlreadyExists Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type AlreadyExists = Status
@@ -2305,6 +3782,36 @@ type SearchOrganizationsParams struct {
 	SortingColumn *OrganizationFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// SearchSessionsJSONBody defines parameters for SearchSessions.
+type SearchSessionsJSONBody = []SessionSearchFilter
+
+// SearchSessionsParams defines parameters for SearchSessions.
+type SearchSessionsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *SessionFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // SearchTargetsJSONBody defines parameters for SearchTargets.
 type SearchTargetsJSONBody = []TargetSearchFilter
 
@@ -2339,6 +3846,99 @@ type SearchUserSchemasParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *UserSchemaFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// CreateUserParams defines parameters for CreateUser.
+type CreateUserParams struct {
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SearchUsersJSONBody defines parameters for SearchUsers.
+type SearchUsersJSONBody = []UserSearchFilter
+
+// SearchUsersParams defines parameters for SearchUsers.
+type SearchUsersParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *UserFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchMachineKeysJSONBody defines parameters for SearchMachineKeys.
+type SearchMachineKeysJSONBody = []MachineKeySearchFilter
+
+// SearchMachineKeysParams defines parameters for SearchMachineKeys.
+type SearchMachineKeysParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *MachineKeyFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchUserMetadataJSONBody defines parameters for SearchUserMetadata.
+type SearchUserMetadataJSONBody = []UserMetadataSearchFilter
+
+// SearchUserMetadataParams defines parameters for SearchUserMetadata.
+type SearchUserMetadataParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *UserMetadataFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchPersonalAccessTokensJSONBody defines parameters for SearchPersonalAccessTokens.
+type SearchPersonalAccessTokensJSONBody = []PersonalAccessTokenSearchFilter
+
+// SearchPersonalAccessTokensParams defines parameters for SearchPersonalAccessTokens.
+type SearchPersonalAccessTokensParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
 // ResolveLanguagesParams defines parameters for ResolveLanguages.
@@ -2410,6 +4010,18 @@ type SetInstanceFeaturesParams struct {
 	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
 }
 
+// ListAuthenticatorsParams defines parameters for ListAuthenticators.
+type ListAuthenticatorsParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+}
+
 // CreateDomainJSONRequestBody defines body for CreateDomain for application/json ContentType.
 type CreateDomainJSONRequestBody = Domain
 
@@ -2458,6 +4070,21 @@ type SearchOrganizationsJSONRequestBody = SearchOrganizationsJSONBody
 // PatchOrganizationJSONRequestBody defines body for PatchOrganization for application/json ContentType.
 type PatchOrganizationJSONRequestBody = PatchOrganization
 
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = Session
+
+// SearchSessionsJSONRequestBody defines body for SearchSessions for application/json ContentType.
+type SearchSessionsJSONRequestBody = SearchSessionsJSONBody
+
+// PatchSessionJSONRequestBody defines body for PatchSession for application/json ContentType.
+type PatchSessionJSONRequestBody = PatchSession
+
+// EndSessionJSONRequestBody defines body for EndSession for application/json ContentType.
+type EndSessionJSONRequestBody = EndSessionRequest
+
+// ProveSessionJSONRequestBody defines body for ProveSession for application/json ContentType.
+type ProveSessionJSONRequestBody = ProveSessionRequest
+
 // CreateTargetJSONRequestBody defines body for CreateTarget for application/json ContentType.
 type CreateTargetJSONRequestBody = TargetInput
 
@@ -2476,6 +4103,39 @@ type SearchUserSchemasJSONRequestBody = SearchUserSchemasJSONBody
 // PatchUserSchemaJSONRequestBody defines body for PatchUserSchema for application/json ContentType.
 type PatchUserSchemaJSONRequestBody = PatchUserSchema
 
+// CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
+type CreateUserJSONRequestBody = User
+
+// SearchUsersJSONRequestBody defines body for SearchUsers for application/json ContentType.
+type SearchUsersJSONRequestBody = SearchUsersJSONBody
+
+// PatchUserJSONRequestBody defines body for PatchUser for application/json ContentType.
+type PatchUserJSONRequestBody = PatchUser
+
+// SetPasswordJSONRequestBody defines body for SetPassword for application/json ContentType.
+type SetPasswordJSONRequestBody = SetPassword
+
+// SetClientSecretJSONRequestBody defines body for SetClientSecret for application/json ContentType.
+type SetClientSecretJSONRequestBody = ClientSecret
+
+// CreateMachineKeyJSONRequestBody defines body for CreateMachineKey for application/json ContentType.
+type CreateMachineKeyJSONRequestBody = MachineKey
+
+// SearchMachineKeysJSONRequestBody defines body for SearchMachineKeys for application/json ContentType.
+type SearchMachineKeysJSONRequestBody = SearchMachineKeysJSONBody
+
+// SearchUserMetadataJSONRequestBody defines body for SearchUserMetadata for application/json ContentType.
+type SearchUserMetadataJSONRequestBody = SearchUserMetadataJSONBody
+
+// SetUserMetadataJSONRequestBody defines body for SetUserMetadata for application/json ContentType.
+type SetUserMetadataJSONRequestBody = UserMetadata
+
+// CreatePersonalAccessTokenJSONRequestBody defines body for CreatePersonalAccessToken for application/json ContentType.
+type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
+
+// SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
+type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
+
 // SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
 type SetLanguagesJSONRequestBody = SetLanguageSettings
 
@@ -2484,6 +4144,21 @@ type SetInstanceFeaturesJSONRequestBody = SetFeatures
 
 // SetSystemFeaturesJSONRequestBody defines body for SetSystemFeatures for application/json ContentType.
 type SetSystemFeaturesJSONRequestBody = SetFeatures
+
+// AddOTPEmailJSONRequestBody defines body for AddOTPEmail for application/json ContentType.
+type AddOTPEmailJSONRequestBody = OTPEmail
+
+// VerifyOTPEmailJSONRequestBody defines body for VerifyOTPEmail for application/json ContentType.
+type VerifyOTPEmailJSONRequestBody = VerifyOTPEmailRequest
+
+// AddOTPSMSJSONRequestBody defines body for AddOTPSMS for application/json ContentType.
+type AddOTPSMSJSONRequestBody = OTPPhone
+
+// VerifyOTPSMSJSONRequestBody defines body for VerifyOTPSMS for application/json ContentType.
+type VerifyOTPSMSJSONRequestBody = VerifyOTPSMSRequest
+
+// VerifyTOTPJSONRequestBody defines body for VerifyTOTP for application/json ContentType.
+type VerifyTOTPJSONRequestBody = VerifyTOTPRequest
 
 // Getter for additional properties for Status_Details_Item. Returns the specified
 // element and whether it was found
@@ -2996,6 +4671,102 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateSessionWithBody Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSessionsWithBody Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithBody(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchSessions Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessions(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Ends a session
+	//
+	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Reads one session
+	//
+	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+	GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSession Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSession(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSessionWithBody Ends a session by its token, whoever the caller is
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSession Ends a session by its token, whoever the caller is
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSession(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProveSessionWithBody Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ProveSession Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateTargetWithBody Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -3130,6 +4901,252 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 	DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateUserWithBody Creates a user in an organization
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUserWithBody(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUser Creates a user in an organization
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUser(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUsersWithBody Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsersWithBody(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUsers Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsers(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUser Deletes a user and everything that belongs to it
+	//
+	// The ID is never used again.
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+	DeleteUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUser Reads one user
+	//
+	// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+	GetUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUserWithBody Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUserWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUser Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUser(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateUser Makes an inactive user active again
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+	ActivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateUser Makes an active or locked user inactive: it stays, but cannot act
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+	DeactivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LockUser Locks an active user out, for example after an attack on it
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+	LockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnlockUser Makes a locked user active again
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+	UnlockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetPasswordWithBody Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPasswordWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetPassword Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPassword(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteClientSecret Takes the client secrets from a service user
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+	DeleteClientSecret(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetClientSecretWithBody Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecretWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetClientSecret Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecret(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMachineKeyWithBody Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKeyWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateMachineKey Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKey(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMachineKeysWithBody Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeysWithBody(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchMachineKeys Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeys(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteMachineKey Deletes a key, which is not accepted any more
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+	DeleteMachineKey(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserMetadataWithBody Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadataWithBody(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserMetadata Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadata(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUserMetadata Deletes a key of a user's metadata
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+	DeleteUserMetadata(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetUserMetadataWithBody Sets the value of a key of a user's metadata
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadataWithBody(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetUserMetadata Sets the value of a key of a user's metadata
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadata(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePersonalAccessTokenWithBody Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessTokenWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreatePersonalAccessToken Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessToken(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchPersonalAccessTokensWithBody Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokensWithBody(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchPersonalAccessTokens Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokens(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeletePersonalAccessToken Deletes a personal access token, which is not accepted any more
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
 	//
 	// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
@@ -3196,6 +5213,111 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAuthenticators Lists the authenticators of a user
+	//
+	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+	ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPEmail Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmail(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveOTPEmail Removes an OTP e-mail registration
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+	RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmail(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPSMSWithBody Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddOTPSMS Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveOTPSMS Removes an OTP SMS registration
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+	RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMS(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddTOTP Adds an authenticator app to a user
+	//
+	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+	AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+	RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyTOTPWithBody Verifies an authenticator app by its current code
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifyTOTP Verifies an authenticator app by its current code
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
@@ -4079,6 +6201,222 @@ func (c *Client) SetAsInstanceDefault(ctx context.Context, id string, reqEditors
 	return c.Client.Do(req)
 }
 
+// CreateSessionWithBody Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSessionsWithBody Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *Client) SearchSessionsWithBody(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSessionsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchSessions Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *Client) SearchSessions(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchSessionsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Ends a session
+//
+// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Reads one session
+//
+// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *Client) PatchSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSession Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *Client) PatchSession(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSessionWithBody Ends a session by its token, whoever the caller is
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *Client) EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSession Ends a session by its token, whoever the caller is
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *Client) EndSession(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProveSessionWithBody Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *Client) ProveSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProveSessionRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ProveSession Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewProveSessionRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateTargetWithBody Registers an endpoint that executions can call
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -4393,6 +6731,572 @@ func (c *Client) DeactivateUserSchema(ctx context.Context, id string, reqEditors
 	return c.Client.Do(req)
 }
 
+// CreateUserWithBody Creates a user in an organization
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *Client) CreateUserWithBody(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUser Creates a user in an organization
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *Client) CreateUser(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUsersWithBody Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *Client) SearchUsersWithBody(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUsersRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUsers Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *Client) SearchUsers(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUsersRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUser Deletes a user and everything that belongs to it
+//
+// The ID is never used again.
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+func (c *Client) DeleteUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUser Reads one user
+//
+// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+func (c *Client) GetUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUserWithBody Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *Client) PatchUserWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUser Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *Client) PatchUser(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateUser Makes an inactive user active again
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+func (c *Client) ActivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateUser Makes an active or locked user inactive: it stays, but cannot act
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+func (c *Client) DeactivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LockUser Locks an active user out, for example after an attack on it
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+func (c *Client) LockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLockUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnlockUser Makes a locked user active again
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+func (c *Client) UnlockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnlockUserRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetPasswordWithBody Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *Client) SetPasswordWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetPasswordRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetPassword Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *Client) SetPassword(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetPasswordRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteClientSecret Takes the client secrets from a service user
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+func (c *Client) DeleteClientSecret(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteClientSecretRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetClientSecretWithBody Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *Client) SetClientSecretWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetClientSecretRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetClientSecret Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *Client) SetClientSecret(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetClientSecretRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMachineKeyWithBody Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *Client) CreateMachineKeyWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMachineKeyRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateMachineKey Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *Client) CreateMachineKey(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateMachineKeyRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMachineKeysWithBody Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *Client) SearchMachineKeysWithBody(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMachineKeysRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchMachineKeys Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *Client) SearchMachineKeys(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchMachineKeysRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteMachineKey Deletes a key, which is not accepted any more
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+func (c *Client) DeleteMachineKey(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteMachineKeyRequest(c.Server, userID, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserMetadataWithBody Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *Client) SearchUserMetadataWithBody(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserMetadataRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserMetadata Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *Client) SearchUserMetadata(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserMetadataRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUserMetadata Deletes a key of a user's metadata
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+func (c *Client) DeleteUserMetadata(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserMetadataRequest(c.Server, userID, key)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetUserMetadataWithBody Sets the value of a key of a user's metadata
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *Client) SetUserMetadataWithBody(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetUserMetadataRequestWithBody(c.Server, userID, key, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetUserMetadata Sets the value of a key of a user's metadata
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *Client) SetUserMetadata(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetUserMetadataRequest(c.Server, userID, key, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePersonalAccessTokenWithBody Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *Client) CreatePersonalAccessTokenWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePersonalAccessTokenRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreatePersonalAccessToken Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *Client) CreatePersonalAccessToken(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreatePersonalAccessTokenRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchPersonalAccessTokensWithBody Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *Client) SearchPersonalAccessTokensWithBody(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchPersonalAccessTokensRequestWithBody(c.Server, userID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchPersonalAccessTokens Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *Client) SearchPersonalAccessTokens(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchPersonalAccessTokensRequest(c.Server, userID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeletePersonalAccessToken Deletes a personal access token, which is not accepted any more
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeletePersonalAccessTokenRequest(c.Server, userID, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ResolveLanguages Reads the settings as they apply in a context, and where they come from
 //
 // Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
@@ -4560,6 +7464,261 @@ func (c *Client) SetSystemFeaturesWithBody(ctx context.Context, contentType stri
 // Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 func (c *Client) SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetSystemFeaturesRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAuthenticators Lists the authenticators of a user
+//
+// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuthenticatorsRequest(c.Server, userID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *Client) AddOTPEmailWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPEmailRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPEmail Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *Client) AddOTPEmail(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPEmailRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveOTPEmail Removes an OTP e-mail registration
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+func (c *Client) RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveOTPEmailRequest(c.Server, userID, otpEmailID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *Client) VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPEmailRequestWithBody(c.Server, userID, otpEmailID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *Client) VerifyOTPEmail(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPEmailRequest(c.Server, userID, otpEmailID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPSMSWithBody Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *Client) AddOTPSMSWithBody(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPSMSRequestWithBody(c.Server, userID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddOTPSMS Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *Client) AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddOTPSMSRequest(c.Server, userID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveOTPSMS Removes an OTP SMS registration
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+func (c *Client) RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveOTPSMSRequest(c.Server, userID, otpSmsID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *Client) VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPSMSRequestWithBody(c.Server, userID, otpSmsID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *Client) VerifyOTPSMS(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyOTPSMSRequest(c.Server, userID, otpSmsID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddTOTP Adds an authenticator app to a user
+//
+// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+func (c *Client) AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddTOTPRequest(c.Server, userID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+func (c *Client) RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveTOTPRequest(c.Server, userID, totpID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyTOTPWithBody Verifies an authenticator app by its current code
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *Client) VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyTOTPRequestWithBody(c.Server, userID, totpID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifyTOTP Verifies an authenticator app by its current code
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *Client) VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifyTOTPRequest(c.Server, userID, totpID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6717,6 +9876,406 @@ func NewSetAsInstanceDefaultRequest(server string, id string) (*http.Request, er
 	return req, nil
 }
 
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchSessionsRequest calls the generic SearchSessions builder with application/json body
+func NewSearchSessionsRequest(server string, params *SearchSessionsParams, body SearchSessionsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchSessionsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchSessionsRequestWithBody constructs an http.Request for the SearchSessions method, with any body, and a specified content type
+func NewSearchSessionsRequestWithBody(server string, params *SearchSessionsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchSessionRequest calls the generic PatchSession builder with application/json body
+func NewPatchSessionRequest(server string, id string, body PatchSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchSessionRequestWithBody constructs an http.Request for the PatchSession method, with any body, and a specified content type
+func NewPatchSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewEndSessionRequest calls the generic EndSession builder with application/json body
+func NewEndSessionRequest(server string, id string, body EndSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewEndSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewEndSessionRequestWithBody constructs an http.Request for the EndSession method, with any body, and a specified content type
+func NewEndSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s/_end", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewProveSessionRequest calls the generic ProveSession builder with application/json body
+func NewProveSessionRequest(server string, id string, body ProveSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewProveSessionRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewProveSessionRequestWithBody constructs an http.Request for the ProveSession method, with any body, and a specified content type
+func NewProveSessionRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/sessions/%s/_prove", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewCreateTargetRequest calls the generic CreateTarget builder with application/json body
 func NewCreateTargetRequest(server string, body CreateTargetJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7301,6 +10860,1216 @@ func NewDeactivateUserSchemaRequest(server string, id string) (*http.Request, er
 	return req, nil
 }
 
+// NewCreateUserRequest calls the generic CreateUser builder with application/json body
+func NewCreateUserRequest(server string, params *CreateUserParams, body CreateUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUserRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateUserRequestWithBody constructs an http.Request for the CreateUser method, with any body, and a specified content type
+func NewCreateUserRequestWithBody(server string, params *CreateUserParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchUsersRequest calls the generic SearchUsers builder with application/json body
+func NewSearchUsersRequest(server string, params *SearchUsersParams, body SearchUsersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchUsersRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchUsersRequestWithBody constructs an http.Request for the SearchUsers method, with any body, and a specified content type
+func NewSearchUsersRequestWithBody(server string, params *SearchUsersParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserRequest constructs an http.Request for the DeleteUser method
+func NewDeleteUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetUserRequest constructs an http.Request for the GetUser method
+func NewGetUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchUserRequest calls the generic PatchUser builder with application/json body
+func NewPatchUserRequest(server string, id string, body PatchUserJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchUserRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchUserRequestWithBody constructs an http.Request for the PatchUser method, with any body, and a specified content type
+func NewPatchUserRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateUserRequest constructs an http.Request for the ActivateUser method
+func NewActivateUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateUserRequest constructs an http.Request for the DeactivateUser method
+func NewDeactivateUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLockUserRequest constructs an http.Request for the LockUser method
+func NewLockUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_lock", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnlockUserRequest constructs an http.Request for the UnlockUser method
+func NewUnlockUserRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/_unlock", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetPasswordRequest calls the generic SetPassword builder with application/json body
+func NewSetPasswordRequest(server string, id string, body SetPasswordJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetPasswordRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewSetPasswordRequestWithBody constructs an http.Request for the SetPassword method, with any body, and a specified content type
+func NewSetPasswordRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/password", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteClientSecretRequest constructs an http.Request for the DeleteClientSecret method
+func NewDeleteClientSecretRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetClientSecretRequest calls the generic SetClientSecret builder with application/json body
+func NewSetClientSecretRequest(server string, id string, body SetClientSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetClientSecretRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewSetClientSecretRequestWithBody constructs an http.Request for the SetClientSecret method, with any body, and a specified content type
+func NewSetClientSecretRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateMachineKeyRequest calls the generic CreateMachineKey builder with application/json body
+func NewCreateMachineKeyRequest(server string, userID string, body CreateMachineKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateMachineKeyRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewCreateMachineKeyRequestWithBody constructs an http.Request for the CreateMachineKey method, with any body, and a specified content type
+func NewCreateMachineKeyRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/keys", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchMachineKeysRequest calls the generic SearchMachineKeys builder with application/json body
+func NewSearchMachineKeysRequest(server string, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchMachineKeysRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchMachineKeysRequestWithBody constructs an http.Request for the SearchMachineKeys method, with any body, and a specified content type
+func NewSearchMachineKeysRequestWithBody(server string, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/keys/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteMachineKeyRequest constructs an http.Request for the DeleteMachineKey method
+func NewDeleteMachineKeyRequest(server string, userID string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/keys/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSearchUserMetadataRequest calls the generic SearchUserMetadata builder with application/json body
+func NewSearchUserMetadataRequest(server string, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchUserMetadataRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchUserMetadataRequestWithBody constructs an http.Request for the SearchUserMetadata method, with any body, and a specified content type
+func NewSearchUserMetadataRequestWithBody(server string, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/metadata/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserMetadataRequest constructs an http.Request for the DeleteUserMetadata method
+func NewDeleteUserMetadataRequest(server string, userID string, key string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/metadata/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetUserMetadataRequest calls the generic SetUserMetadata builder with application/json body
+func NewSetUserMetadataRequest(server string, userID string, key string, body SetUserMetadataJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetUserMetadataRequestWithBody(server, userID, key, "application/json", bodyReader)
+}
+
+// NewSetUserMetadataRequestWithBody constructs an http.Request for the SetUserMetadata method, with any body, and a specified content type
+func NewSetUserMetadataRequestWithBody(server string, userID string, key string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/metadata/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreatePersonalAccessTokenRequest calls the generic CreatePersonalAccessToken builder with application/json body
+func NewCreatePersonalAccessTokenRequest(server string, userID string, body CreatePersonalAccessTokenJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreatePersonalAccessTokenRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewCreatePersonalAccessTokenRequestWithBody constructs an http.Request for the CreatePersonalAccessToken method, with any body, and a specified content type
+func NewCreatePersonalAccessTokenRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/pats", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchPersonalAccessTokensRequest calls the generic SearchPersonalAccessTokens builder with application/json body
+func NewSearchPersonalAccessTokensRequest(server string, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchPersonalAccessTokensRequestWithBody(server, userID, params, "application/json", bodyReader)
+}
+
+// NewSearchPersonalAccessTokensRequestWithBody constructs an http.Request for the SearchPersonalAccessTokens method, with any body, and a specified content type
+func NewSearchPersonalAccessTokensRequestWithBody(server string, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/pats/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeletePersonalAccessTokenRequest constructs an http.Request for the DeletePersonalAccessToken method
+func NewDeletePersonalAccessTokenRequest(server string, userID string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/users/%s/pats/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewResolveLanguagesRequest constructs an http.Request for the ResolveLanguages method
 func NewResolveLanguagesRequest(server string, params *ResolveLanguagesParams) (*http.Request, error) {
 	var err error
@@ -7823,6 +12592,504 @@ func NewSetSystemFeaturesRequestWithBody(server string, contentType string, body
 	return req, nil
 }
 
+// NewListAuthenticatorsRequest constructs an http.Request for the ListAuthenticators method
+func NewListAuthenticatorsRequest(server string, userID string, params *ListAuthenticatorsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/authenticators", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddOTPEmailRequest calls the generic AddOTPEmail builder with application/json body
+func NewAddOTPEmailRequest(server string, userID string, body AddOTPEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddOTPEmailRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddOTPEmailRequestWithBody constructs an http.Request for the AddOTPEmail method, with any body, and a specified content type
+func NewAddOTPEmailRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveOTPEmailRequest constructs an http.Request for the RemoveOTPEmail method
+func NewRemoveOTPEmailRequest(server string, userID string, otpEmailID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpEmailId", otpEmailID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyOTPEmailRequest calls the generic VerifyOTPEmail builder with application/json body
+func NewVerifyOTPEmailRequest(server string, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyOTPEmailRequestWithBody(server, userID, otpEmailID, "application/json", bodyReader)
+}
+
+// NewVerifyOTPEmailRequestWithBody constructs an http.Request for the VerifyOTPEmail method, with any body, and a specified content type
+func NewVerifyOTPEmailRequestWithBody(server string, userID string, otpEmailID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpEmailId", otpEmailID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_email/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAddOTPSMSRequest calls the generic AddOTPSMS builder with application/json body
+func NewAddOTPSMSRequest(server string, userID string, body AddOTPSMSJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddOTPSMSRequestWithBody(server, userID, "application/json", bodyReader)
+}
+
+// NewAddOTPSMSRequestWithBody constructs an http.Request for the AddOTPSMS method, with any body, and a specified content type
+func NewAddOTPSMSRequestWithBody(server string, userID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewRemoveOTPSMSRequest constructs an http.Request for the RemoveOTPSMS method
+func NewRemoveOTPSMSRequest(server string, userID string, otpSmsID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpSmsId", otpSmsID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyOTPSMSRequest calls the generic VerifyOTPSMS builder with application/json body
+func NewVerifyOTPSMSRequest(server string, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyOTPSMSRequestWithBody(server, userID, otpSmsID, "application/json", bodyReader)
+}
+
+// NewVerifyOTPSMSRequestWithBody constructs an http.Request for the VerifyOTPSMS method, with any body, and a specified content type
+func NewVerifyOTPSMSRequestWithBody(server string, userID string, otpSmsID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "otpSmsId", otpSmsID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/otp_sms/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewAddTOTPRequest constructs an http.Request for the AddTOTP method
+func NewAddTOTPRequest(server string, userID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRemoveTOTPRequest constructs an http.Request for the RemoveTOTP method
+func NewRemoveTOTPRequest(server string, userID string, totpID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "totpId", totpID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewVerifyTOTPRequest calls the generic VerifyTOTP builder with application/json body
+func NewVerifyTOTPRequest(server string, userID string, totpID string, body VerifyTOTPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifyTOTPRequestWithBody(server, userID, totpID, "application/json", bodyReader)
+}
+
+// NewVerifyTOTPRequestWithBody constructs an http.Request for the VerifyTOTP method, with any body, and a specified content type
+func NewVerifyTOTPRequestWithBody(server string, userID string, totpID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "userId", userID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "totpId", totpID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v3alpha/users/%s/totp/%s/verify", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 func (c *Client) applyEditors(ctx context.Context, req *http.Request, additionalEditors []RequestEditorFn) error {
 	for _, r := range c.RequestEditors {
 		if err := r(ctx, req); err != nil {
@@ -8276,6 +13543,106 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefaultWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*SetAsInstanceDefaultAnswer, error)
 
+	// CreateSessionWithBodyWithResponse Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// CreateSessionWithResponse Creates a session
+	//
+	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error)
+
+	// SearchSessionsWithBodyWithResponse Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithBodyWithResponse(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error)
+
+	// SearchSessionsWithResponse Searches sessions, expired ones too
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+	SearchSessionsWithResponse(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error)
+
+	// DeleteSessionWithResponse Ends a session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error)
+
+	// GetSessionWithResponse Reads one session
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error)
+
+	// PatchSessionWithBodyWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error)
+
+	// PatchSessionWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+	//
+	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+	PatchSessionWithResponse(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error)
+
+	// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
+
+	// EndSessionWithResponse Ends a session by its token, whoever the caller is
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+	EndSessionWithResponse(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
+
+	// ProveSessionWithBodyWithResponse Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
+
+	// ProveSessionWithResponse Reads a session by its token, whoever the caller is
+	//
+	// A wrong token is answered like a session that does not exist.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+	ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error)
+
 	// CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -8422,6 +13789,272 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 	DeactivateUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserSchemaAnswer, error)
 
+	// CreateUserWithBodyWithResponse Creates a user in an organization
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUserWithBodyWithResponse(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error)
+
+	// CreateUserWithResponse Creates a user in an organization
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+	CreateUserWithResponse(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error)
+
+	// SearchUsersWithBodyWithResponse Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsersWithBodyWithResponse(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error)
+
+	// SearchUsersWithResponse Searches users
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+	SearchUsersWithResponse(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error)
+
+	// DeleteUserWithResponse Deletes a user and everything that belongs to it
+	//
+	// The ID is never used again.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+	DeleteUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserAnswer, error)
+
+	// GetUserWithResponse Reads one user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+	GetUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserAnswer, error)
+
+	// PatchUserWithBodyWithResponse Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUserWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error)
+
+	// PatchUserWithResponse Changes the fields of a user that are present
+	//
+	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+	PatchUserWithResponse(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error)
+
+	// ActivateUserWithResponse Makes an inactive user active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+	ActivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserAnswer, error)
+
+	// DeactivateUserWithResponse Makes an active or locked user inactive: it stays, but cannot act
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+	DeactivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserAnswer, error)
+
+	// LockUserWithResponse Locks an active user out, for example after an attack on it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+	LockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*LockUserAnswer, error)
+
+	// UnlockUserWithResponse Makes a locked user active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+	UnlockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*UnlockUserAnswer, error)
+
+	// SetPasswordWithBodyWithResponse Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPasswordWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error)
+
+	// SetPasswordWithResponse Sets the password of a human
+	//
+	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+	//
+	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+	SetPasswordWithResponse(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error)
+
+	// DeleteClientSecretWithResponse Takes the client secrets from a service user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+	DeleteClientSecretWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteClientSecretAnswer, error)
+
+	// SetClientSecretWithBodyWithResponse Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecretWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error)
+
+	// SetClientSecretWithResponse Gives a service user a new client secret, which is shown once
+	//
+	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+	SetClientSecretWithResponse(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error)
+
+	// CreateMachineKeyWithBodyWithResponse Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKeyWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error)
+
+	// CreateMachineKeyWithResponse Gives a service user a key to prove its identity with
+	//
+	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+	CreateMachineKeyWithResponse(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error)
+
+	// SearchMachineKeysWithBodyWithResponse Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeysWithBodyWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error)
+
+	// SearchMachineKeysWithResponse Searches the keys of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+	SearchMachineKeysWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error)
+
+	// DeleteMachineKeyWithResponse Deletes a key, which is not accepted any more
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+	DeleteMachineKeyWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeleteMachineKeyAnswer, error)
+
+	// SearchUserMetadataWithBodyWithResponse Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadataWithBodyWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error)
+
+	// SearchUserMetadataWithResponse Searches the metadata of a user
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+	SearchUserMetadataWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error)
+
+	// DeleteUserMetadataWithResponse Deletes a key of a user's metadata
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+	DeleteUserMetadataWithResponse(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*DeleteUserMetadataAnswer, error)
+
+	// SetUserMetadataWithBodyWithResponse Sets the value of a key of a user's metadata
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadataWithBodyWithResponse(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error)
+
+	// SetUserMetadataWithResponse Sets the value of a key of a user's metadata
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+	SetUserMetadataWithResponse(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error)
+
+	// CreatePersonalAccessTokenWithBodyWithResponse Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessTokenWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error)
+
+	// CreatePersonalAccessTokenWithResponse Creates a personal access token of a service user
+	//
+	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+	CreatePersonalAccessTokenWithResponse(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error)
+
+	// SearchPersonalAccessTokensWithBodyWithResponse Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokensWithBodyWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error)
+
+	// SearchPersonalAccessTokensWithResponse Searches the personal access tokens of a user; their values are never shown again
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+	SearchPersonalAccessTokensWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error)
+
+	// DeletePersonalAccessTokenWithResponse Deletes a personal access token, which is not accepted any more
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
+
 	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8498,6 +14131,121 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeaturesWithResponse(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSystemFeaturesAnswer, error)
+
+	// ListAuthenticatorsWithResponse Lists the authenticators of a user
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+	ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error)
+
+	// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
+
+	// AddOTPEmailWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+	AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
+
+	// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+	RemoveOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*RemoveOTPEmailAnswer, error)
+
+	// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
+
+	// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+	VerifyOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
+
+	// AddOTPSMSWithBodyWithResponse Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
+
+	// AddOTPSMSWithResponse Adds a phone number to a user, to which one-time passwords are sent
+	//
+	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+	AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
+
+	// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+	RemoveOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*RemoveOTPSMSAnswer, error)
+
+	// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
+
+	// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+	VerifyOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
+
+	// AddTOTPWithResponse Adds an authenticator app to a user
+	//
+	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+	AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error)
+
+	// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+	RemoveTOTPWithResponse(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*RemoveTOTPAnswer, error)
+
+	// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
+
+	// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+	VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
 }
 
 // CreateDomainAnswer401Headers the declared response headers of an HTTP 401 response for CreateDomain
@@ -12378,6 +18126,783 @@ func (r SetAsInstanceDefaultAnswer) ContentType() string {
 	return ""
 }
 
+// CreateSessionAnswer401Headers the declared response headers of an HTTP 401 response for CreateSession
+type CreateSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateSessionAnswer503Headers the declared response headers of an HTTP 503 response for CreateSession
+type CreateSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateSessionAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSessionAnswer) GetJSON201() *CreateSessionReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchSessionsAnswer401Headers the declared response headers of an HTTP 401 response for SearchSessions
+type SearchSessionsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchSessionsAnswer503Headers the declared response headers of an HTTP 503 response for SearchSessions
+type SearchSessionsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchSessionsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchSessionsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchSessionsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchSessionsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchSessionsAnswer) GetJSON200() *SearchSessionsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchSessionsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchSessionsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchSessionsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchSessionsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchSessionsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchSessionsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchSessionsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchSessionsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchSessionsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchSessionsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchSessionsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchSessionsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchSessionsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSessionAnswer401Headers the declared response headers of an HTTP 401 response for DeleteSession
+type DeleteSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteSessionAnswer503Headers the declared response headers of an HTTP 503 response for DeleteSession
+type DeleteSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionAnswer) GetJSON200() *DeleteSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetSessionAnswer401Headers the declared response headers of an HTTP 401 response for GetSession
+type GetSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetSessionAnswer503Headers the declared response headers of an HTTP 503 response for GetSession
+type GetSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionAnswer) GetJSON200() *GetSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetSessionAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchSessionAnswer401Headers the declared response headers of an HTTP 401 response for PatchSession
+type PatchSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchSessionAnswer503Headers the declared response headers of an HTTP 503 response for PatchSession
+type PatchSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchSessionAnswer) GetJSON200() *PatchSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// EndSessionAnswer401Headers the declared response headers of an HTTP 401 response for EndSession
+type EndSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// EndSessionAnswer503Headers the declared response headers of an HTTP 503 response for EndSession
+type EndSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type EndSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *EndSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *EndSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndSessionAnswer) GetJSON200() *EndSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r EndSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r EndSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r EndSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r EndSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r EndSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EndSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r EndSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r EndSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r EndSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ProveSessionAnswer401Headers the declared response headers of an HTTP 401 response for ProveSession
+type ProveSessionAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ProveSessionAnswer503Headers the declared response headers of an HTTP 503 response for ProveSession
+type ProveSessionAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ProveSessionAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProveSessionReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ProveSessionAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ProveSessionAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ProveSessionAnswer) GetJSON200() *ProveSessionReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ProveSessionAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ProveSessionAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ProveSessionAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ProveSessionAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ProveSessionAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ProveSessionAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ProveSessionAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ProveSessionAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ProveSessionAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ProveSessionAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ProveSessionAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ProveSessionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateTargetAnswer401Headers the declared response headers of an HTTP 401 response for CreateTarget
 type CreateTargetAnswer401Headers struct {
 	WWWAuthenticate string
@@ -13738,6 +20263,2365 @@ func (r DeactivateUserSchemaAnswer) ContentType() string {
 	return ""
 }
 
+// CreateUserAnswer401Headers the declared response headers of an HTTP 401 response for CreateUser
+type CreateUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateUserAnswer503Headers the declared response headers of an HTTP 503 response for CreateUser
+type CreateUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateUserAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateUserAnswer) GetJSON201() *CreateUserReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateUserAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateUserAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateUserAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchUsersAnswer401Headers the declared response headers of an HTTP 401 response for SearchUsers
+type SearchUsersAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchUsersAnswer503Headers the declared response headers of an HTTP 503 response for SearchUsers
+type SearchUsersAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchUsersAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchUsersReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchUsersAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchUsersAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchUsersAnswer) GetJSON200() *SearchUsersReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchUsersAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchUsersAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchUsersAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchUsersAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchUsersAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchUsersAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchUsersAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchUsersAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchUsersAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchUsersAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchUsersAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchUsersAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchUsersAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteUserAnswer401Headers the declared response headers of an HTTP 401 response for DeleteUser
+type DeleteUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteUserAnswer503Headers the declared response headers of an HTTP 503 response for DeleteUser
+type DeleteUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteUserAnswer) GetJSON200() *DeleteUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetUserAnswer401Headers the declared response headers of an HTTP 401 response for GetUser
+type GetUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetUserAnswer503Headers the declared response headers of an HTTP 503 response for GetUser
+type GetUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUserAnswer) GetJSON200() *GetUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchUserAnswer401Headers the declared response headers of an HTTP 401 response for PatchUser
+type PatchUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchUserAnswer503Headers the declared response headers of an HTTP 503 response for PatchUser
+type PatchUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchUserAnswer) GetJSON200() *PatchUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchUserAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchUserAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchUserAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateUserAnswer401Headers the declared response headers of an HTTP 401 response for ActivateUser
+type ActivateUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateUserAnswer503Headers the declared response headers of an HTTP 503 response for ActivateUser
+type ActivateUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateUserAnswer) GetJSON200() *ActivateUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateUserAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateUser
+type DeactivateUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateUserAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateUser
+type DeactivateUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateUserAnswer) GetJSON200() *DeactivateUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// LockUserAnswer401Headers the declared response headers of an HTTP 401 response for LockUser
+type LockUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// LockUserAnswer503Headers the declared response headers of an HTTP 503 response for LockUser
+type LockUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type LockUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LockUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *LockUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *LockUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LockUserAnswer) GetJSON200() *LockUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r LockUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r LockUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r LockUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r LockUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r LockUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r LockUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r LockUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r LockUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LockUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LockUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LockUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UnlockUserAnswer401Headers the declared response headers of an HTTP 401 response for UnlockUser
+type UnlockUserAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// UnlockUserAnswer503Headers the declared response headers of an HTTP 503 response for UnlockUser
+type UnlockUserAnswer503Headers struct {
+	RetryAfter int
+}
+
+type UnlockUserAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UnlockUserReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *UnlockUserAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *UnlockUserAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UnlockUserAnswer) GetJSON200() *UnlockUserReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UnlockUserAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UnlockUserAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UnlockUserAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UnlockUserAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UnlockUserAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UnlockUserAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UnlockUserAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UnlockUserAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnlockUserAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnlockUserAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnlockUserAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetPasswordAnswer401Headers the declared response headers of an HTTP 401 response for SetPassword
+type SetPasswordAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetPasswordAnswer503Headers the declared response headers of an HTTP 503 response for SetPassword
+type SetPasswordAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetPasswordAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetPasswordReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetPasswordAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetPasswordAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetPasswordAnswer) GetJSON200() *SetPasswordReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetPasswordAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetPasswordAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetPasswordAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetPasswordAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetPasswordAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetPasswordAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetPasswordAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetPasswordAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetPasswordAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetPasswordAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetPasswordAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetPasswordAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetPasswordAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteClientSecretAnswer401Headers the declared response headers of an HTTP 401 response for DeleteClientSecret
+type DeleteClientSecretAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteClientSecretAnswer503Headers the declared response headers of an HTTP 503 response for DeleteClientSecret
+type DeleteClientSecretAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteClientSecretAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteClientSecretReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteClientSecretAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteClientSecretAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON200() *DeleteClientSecretReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteClientSecretAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteClientSecretAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteClientSecretAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteClientSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetClientSecretAnswer401Headers the declared response headers of an HTTP 401 response for SetClientSecret
+type SetClientSecretAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetClientSecretAnswer503Headers the declared response headers of an HTTP 503 response for SetClientSecret
+type SetClientSecretAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetClientSecretAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetClientSecretReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetClientSecretAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetClientSecretAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetClientSecretAnswer) GetJSON200() *SetClientSecretReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetClientSecretAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetClientSecretAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetClientSecretAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetClientSecretAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetClientSecretAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetClientSecretAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetClientSecretAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetClientSecretAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetClientSecretAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetClientSecretAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetClientSecretAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetClientSecretAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetClientSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateMachineKeyAnswer401Headers the declared response headers of an HTTP 401 response for CreateMachineKey
+type CreateMachineKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateMachineKeyAnswer503Headers the declared response headers of an HTTP 503 response for CreateMachineKey
+type CreateMachineKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateMachineKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateMachineKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateMachineKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateMachineKeyAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON201() *CreateMachineKeyReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateMachineKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateMachineKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateMachineKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateMachineKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchMachineKeysAnswer401Headers the declared response headers of an HTTP 401 response for SearchMachineKeys
+type SearchMachineKeysAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchMachineKeysAnswer503Headers the declared response headers of an HTTP 503 response for SearchMachineKeys
+type SearchMachineKeysAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchMachineKeysAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchMachineKeysReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchMachineKeysAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchMachineKeysAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON200() *SearchMachineKeysReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchMachineKeysAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchMachineKeysAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchMachineKeysAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchMachineKeysAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteMachineKeyAnswer401Headers the declared response headers of an HTTP 401 response for DeleteMachineKey
+type DeleteMachineKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteMachineKeyAnswer503Headers the declared response headers of an HTTP 503 response for DeleteMachineKey
+type DeleteMachineKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteMachineKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteMachineKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteMachineKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteMachineKeyAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON200() *DeleteMachineKeyReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteMachineKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteMachineKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteMachineKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteMachineKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchUserMetadataAnswer401Headers the declared response headers of an HTTP 401 response for SearchUserMetadata
+type SearchUserMetadataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchUserMetadataAnswer503Headers the declared response headers of an HTTP 503 response for SearchUserMetadata
+type SearchUserMetadataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchUserMetadataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchUserMetadataReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchUserMetadataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchUserMetadataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON200() *SearchUserMetadataReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchUserMetadataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchUserMetadataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchUserMetadataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchUserMetadataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteUserMetadataAnswer401Headers the declared response headers of an HTTP 401 response for DeleteUserMetadata
+type DeleteUserMetadataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteUserMetadataAnswer503Headers the declared response headers of an HTTP 503 response for DeleteUserMetadata
+type DeleteUserMetadataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteUserMetadataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteUserMetadataReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteUserMetadataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteUserMetadataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON200() *DeleteUserMetadataReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUserMetadataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUserMetadataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUserMetadataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUserMetadataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetUserMetadataAnswer401Headers the declared response headers of an HTTP 401 response for SetUserMetadata
+type SetUserMetadataAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetUserMetadataAnswer503Headers the declared response headers of an HTTP 503 response for SetUserMetadata
+type SetUserMetadataAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetUserMetadataAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetUserMetadataReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetUserMetadataAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetUserMetadataAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON200() *SetUserMetadataReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetUserMetadataAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetUserMetadataAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetUserMetadataAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetUserMetadataAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetUserMetadataAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreatePersonalAccessTokenAnswer401Headers the declared response headers of an HTTP 401 response for CreatePersonalAccessToken
+type CreatePersonalAccessTokenAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreatePersonalAccessTokenAnswer503Headers the declared response headers of an HTTP 503 response for CreatePersonalAccessToken
+type CreatePersonalAccessTokenAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreatePersonalAccessTokenAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreatePersonalAccessTokenReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreatePersonalAccessTokenAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreatePersonalAccessTokenAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON201() *CreatePersonalAccessTokenReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreatePersonalAccessTokenAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreatePersonalAccessTokenAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreatePersonalAccessTokenAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreatePersonalAccessTokenAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchPersonalAccessTokensAnswer401Headers the declared response headers of an HTTP 401 response for SearchPersonalAccessTokens
+type SearchPersonalAccessTokensAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchPersonalAccessTokensAnswer503Headers the declared response headers of an HTTP 503 response for SearchPersonalAccessTokens
+type SearchPersonalAccessTokensAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchPersonalAccessTokensAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchPersonalAccessTokensReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchPersonalAccessTokensAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchPersonalAccessTokensAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON200() *SearchPersonalAccessTokensReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchPersonalAccessTokensAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchPersonalAccessTokensAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchPersonalAccessTokensAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchPersonalAccessTokensAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeletePersonalAccessTokenAnswer401Headers the declared response headers of an HTTP 401 response for DeletePersonalAccessToken
+type DeletePersonalAccessTokenAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeletePersonalAccessTokenAnswer503Headers the declared response headers of an HTTP 503 response for DeletePersonalAccessToken
+type DeletePersonalAccessTokenAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeletePersonalAccessTokenAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeletePersonalAccessTokenReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeletePersonalAccessTokenAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeletePersonalAccessTokenAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON200() *DeletePersonalAccessTokenReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeletePersonalAccessTokenAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeletePersonalAccessTokenAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeletePersonalAccessTokenAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeletePersonalAccessTokenAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResolveLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLanguages
 type ResolveLanguagesAnswer401Headers struct {
 	WWWAuthenticate string
@@ -14584,6 +23468,1137 @@ func (r SetSystemFeaturesAnswer) ContentType() string {
 	return ""
 }
 
+// ListAuthenticatorsAnswer401Headers the declared response headers of an HTTP 401 response for ListAuthenticators
+type ListAuthenticatorsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ListAuthenticatorsAnswer503Headers the declared response headers of an HTTP 503 response for ListAuthenticators
+type ListAuthenticatorsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ListAuthenticatorsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListAuthenticatorsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListAuthenticatorsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListAuthenticatorsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON200() *ListAuthenticatorsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuthenticatorsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuthenticatorsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuthenticatorsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuthenticatorsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPEmail
+type AddOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for AddOTPEmail
+type AddOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddOTPEmailAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON201() *AddOTPEmailReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for RemoveOTPEmail
+type RemoveOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for RemoveOTPEmail
+type RemoveOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveOTPEmailAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON200() *RemoveOTPEmailReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyOTPEmailAnswer401Headers the declared response headers of an HTTP 401 response for VerifyOTPEmail
+type VerifyOTPEmailAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyOTPEmailAnswer503Headers the declared response headers of an HTTP 503 response for VerifyOTPEmail
+type VerifyOTPEmailAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyOTPEmailAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyOTPEmailReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyOTPEmailAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyOTPEmailAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON200() *VerifyOTPEmailReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyOTPEmailAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyOTPEmailAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyOTPEmailAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyOTPEmailAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for AddOTPSMS
+type AddOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for AddOTPSMS
+type AddOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddOTPSMSAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON201() *AddOTPSMSReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for RemoveOTPSMS
+type RemoveOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for RemoveOTPSMS
+type RemoveOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveOTPSMSAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON200() *RemoveOTPSMSReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyOTPSMSAnswer401Headers the declared response headers of an HTTP 401 response for VerifyOTPSMS
+type VerifyOTPSMSAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyOTPSMSAnswer503Headers the declared response headers of an HTTP 503 response for VerifyOTPSMS
+type VerifyOTPSMSAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyOTPSMSAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyOTPSMSReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyOTPSMSAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyOTPSMSAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON200() *VerifyOTPSMSReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyOTPSMSAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyOTPSMSAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyOTPSMSAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyOTPSMSAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AddTOTPAnswer401Headers the declared response headers of an HTTP 401 response for AddTOTP
+type AddTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// AddTOTPAnswer503Headers the declared response headers of an HTTP 503 response for AddTOTP
+type AddTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type AddTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *AddTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *AddTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *AddTOTPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddTOTPAnswer) GetJSON201() *AddTOTPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AddTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AddTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AddTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AddTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AddTOTPAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AddTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AddTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AddTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AddTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RemoveTOTPAnswer401Headers the declared response headers of an HTTP 401 response for RemoveTOTP
+type RemoveTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RemoveTOTPAnswer503Headers the declared response headers of an HTTP 503 response for RemoveTOTP
+type RemoveTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RemoveTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RemoveTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RemoveTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RemoveTOTPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON200() *RemoveTOTPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RemoveTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// VerifyTOTPAnswer401Headers the declared response headers of an HTTP 401 response for VerifyTOTP
+type VerifyTOTPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// VerifyTOTPAnswer503Headers the declared response headers of an HTTP 503 response for VerifyTOTP
+type VerifyTOTPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type VerifyTOTPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *VerifyTOTPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *VerifyTOTPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *VerifyTOTPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON200() *VerifyTOTPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r VerifyTOTPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifyTOTPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifyTOTPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifyTOTPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifyTOTPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 //
 // It counts once it is validated; domains that the system adds count at once.
@@ -15299,6 +25314,178 @@ func (c *ClientWithResponses) SetAsInstanceDefaultWithResponse(ctx context.Conte
 	return ParseSetAsInstanceDefaultAnswer(rsp)
 }
 
+// CreateSessionWithBodyWithResponse Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// CreateSessionWithResponse Creates a session
+//
+// All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionAnswer, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionAnswer(rsp)
+}
+
+// SearchSessionsWithBodyWithResponse Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *ClientWithResponses) SearchSessionsWithBodyWithResponse(ctx context.Context, params *SearchSessionsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error) {
+	rsp, err := c.SearchSessionsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSessionsAnswer(rsp)
+}
+
+// SearchSessionsWithResponse Searches sessions, expired ones too
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
+func (c *ClientWithResponses) SearchSessionsWithResponse(ctx context.Context, params *SearchSessionsParams, body SearchSessionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchSessionsAnswer, error) {
+	rsp, err := c.SearchSessions(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchSessionsAnswer(rsp)
+}
+
+// DeleteSessionWithResponse Ends a session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error) {
+	rsp, err := c.DeleteSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionAnswer(rsp)
+}
+
+// GetSessionWithResponse Reads one session
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetSessionAnswer, error) {
+	rsp, err := c.GetSession(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionAnswer(rsp)
+}
+
+// PatchSessionWithBodyWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *ClientWithResponses) PatchSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error) {
+	rsp, err := c.PatchSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSessionAnswer(rsp)
+}
+
+// PatchSessionWithResponse Adds checks and challenges to a session, or changes its metadata or lifetime
+//
+// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
+func (c *ClientWithResponses) PatchSessionWithResponse(ctx context.Context, id string, body PatchSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSessionAnswer, error) {
+	rsp, err := c.PatchSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSessionAnswer(rsp)
+}
+
+// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error) {
+	rsp, err := c.EndSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionAnswer(rsp)
+}
+
+// EndSessionWithResponse Ends a session by its token, whoever the caller is
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, id string, body EndSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error) {
+	rsp, err := c.EndSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionAnswer(rsp)
+}
+
+// ProveSessionWithBodyWithResponse Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *ClientWithResponses) ProveSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error) {
+	rsp, err := c.ProveSessionWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProveSessionAnswer(rsp)
+}
+
+// ProveSessionWithResponse Reads a session by its token, whoever the caller is
+//
+// A wrong token is answered like a session that does not exist.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
+func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id string, body ProveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ProveSessionAnswer, error) {
+	rsp, err := c.ProveSession(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseProveSessionAnswer(rsp)
+}
+
 // CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
@@ -15553,6 +25740,464 @@ func (c *ClientWithResponses) DeactivateUserSchemaWithResponse(ctx context.Conte
 	return ParseDeactivateUserSchemaAnswer(rsp)
 }
 
+// CreateUserWithBodyWithResponse Creates a user in an organization
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *ClientWithResponses) CreateUserWithBodyWithResponse(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error) {
+	rsp, err := c.CreateUserWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserAnswer(rsp)
+}
+
+// CreateUserWithResponse Creates a user in an organization
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
+func (c *ClientWithResponses) CreateUserWithResponse(ctx context.Context, params *CreateUserParams, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error) {
+	rsp, err := c.CreateUser(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserAnswer(rsp)
+}
+
+// SearchUsersWithBodyWithResponse Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *ClientWithResponses) SearchUsersWithBodyWithResponse(ctx context.Context, params *SearchUsersParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error) {
+	rsp, err := c.SearchUsersWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUsersAnswer(rsp)
+}
+
+// SearchUsersWithResponse Searches users
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
+func (c *ClientWithResponses) SearchUsersWithResponse(ctx context.Context, params *SearchUsersParams, body SearchUsersJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUsersAnswer, error) {
+	rsp, err := c.SearchUsers(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUsersAnswer(rsp)
+}
+
+// DeleteUserWithResponse Deletes a user and everything that belongs to it
+//
+// The ID is never used again.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
+func (c *ClientWithResponses) DeleteUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserAnswer, error) {
+	rsp, err := c.DeleteUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUserAnswer(rsp)
+}
+
+// GetUserWithResponse Reads one user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
+func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserAnswer, error) {
+	rsp, err := c.GetUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUserAnswer(rsp)
+}
+
+// PatchUserWithBodyWithResponse Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *ClientWithResponses) PatchUserWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error) {
+	rsp, err := c.PatchUserWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserAnswer(rsp)
+}
+
+// PatchUserWithResponse Changes the fields of a user that are present
+//
+// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
+func (c *ClientWithResponses) PatchUserWithResponse(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error) {
+	rsp, err := c.PatchUser(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserAnswer(rsp)
+}
+
+// ActivateUserWithResponse Makes an inactive user active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
+func (c *ClientWithResponses) ActivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserAnswer, error) {
+	rsp, err := c.ActivateUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateUserAnswer(rsp)
+}
+
+// DeactivateUserWithResponse Makes an active or locked user inactive: it stays, but cannot act
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
+func (c *ClientWithResponses) DeactivateUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserAnswer, error) {
+	rsp, err := c.DeactivateUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateUserAnswer(rsp)
+}
+
+// LockUserWithResponse Locks an active user out, for example after an attack on it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
+func (c *ClientWithResponses) LockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*LockUserAnswer, error) {
+	rsp, err := c.LockUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLockUserAnswer(rsp)
+}
+
+// UnlockUserWithResponse Makes a locked user active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
+func (c *ClientWithResponses) UnlockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*UnlockUserAnswer, error) {
+	rsp, err := c.UnlockUser(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnlockUserAnswer(rsp)
+}
+
+// SetPasswordWithBodyWithResponse Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *ClientWithResponses) SetPasswordWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error) {
+	rsp, err := c.SetPasswordWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetPasswordAnswer(rsp)
+}
+
+// SetPasswordWithResponse Sets the password of a human
+//
+// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
+//
+// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
+func (c *ClientWithResponses) SetPasswordWithResponse(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error) {
+	rsp, err := c.SetPassword(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetPasswordAnswer(rsp)
+}
+
+// DeleteClientSecretWithResponse Takes the client secrets from a service user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
+func (c *ClientWithResponses) DeleteClientSecretWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteClientSecretAnswer, error) {
+	rsp, err := c.DeleteClientSecret(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteClientSecretAnswer(rsp)
+}
+
+// SetClientSecretWithBodyWithResponse Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *ClientWithResponses) SetClientSecretWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error) {
+	rsp, err := c.SetClientSecretWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetClientSecretAnswer(rsp)
+}
+
+// SetClientSecretWithResponse Gives a service user a new client secret, which is shown once
+//
+// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
+func (c *ClientWithResponses) SetClientSecretWithResponse(ctx context.Context, id string, body SetClientSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*SetClientSecretAnswer, error) {
+	rsp, err := c.SetClientSecret(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetClientSecretAnswer(rsp)
+}
+
+// CreateMachineKeyWithBodyWithResponse Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *ClientWithResponses) CreateMachineKeyWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error) {
+	rsp, err := c.CreateMachineKeyWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMachineKeyAnswer(rsp)
+}
+
+// CreateMachineKeyWithResponse Gives a service user a key to prove its identity with
+//
+// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
+func (c *ClientWithResponses) CreateMachineKeyWithResponse(ctx context.Context, userID string, body CreateMachineKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMachineKeyAnswer, error) {
+	rsp, err := c.CreateMachineKey(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateMachineKeyAnswer(rsp)
+}
+
+// SearchMachineKeysWithBodyWithResponse Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *ClientWithResponses) SearchMachineKeysWithBodyWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error) {
+	rsp, err := c.SearchMachineKeysWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMachineKeysAnswer(rsp)
+}
+
+// SearchMachineKeysWithResponse Searches the keys of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
+func (c *ClientWithResponses) SearchMachineKeysWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error) {
+	rsp, err := c.SearchMachineKeys(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchMachineKeysAnswer(rsp)
+}
+
+// DeleteMachineKeyWithResponse Deletes a key, which is not accepted any more
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
+func (c *ClientWithResponses) DeleteMachineKeyWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeleteMachineKeyAnswer, error) {
+	rsp, err := c.DeleteMachineKey(ctx, userID, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteMachineKeyAnswer(rsp)
+}
+
+// SearchUserMetadataWithBodyWithResponse Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *ClientWithResponses) SearchUserMetadataWithBodyWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error) {
+	rsp, err := c.SearchUserMetadataWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserMetadataAnswer(rsp)
+}
+
+// SearchUserMetadataWithResponse Searches the metadata of a user
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
+func (c *ClientWithResponses) SearchUserMetadataWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error) {
+	rsp, err := c.SearchUserMetadata(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserMetadataAnswer(rsp)
+}
+
+// DeleteUserMetadataWithResponse Deletes a key of a user's metadata
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
+func (c *ClientWithResponses) DeleteUserMetadataWithResponse(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*DeleteUserMetadataAnswer, error) {
+	rsp, err := c.DeleteUserMetadata(ctx, userID, key, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUserMetadataAnswer(rsp)
+}
+
+// SetUserMetadataWithBodyWithResponse Sets the value of a key of a user's metadata
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *ClientWithResponses) SetUserMetadataWithBodyWithResponse(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error) {
+	rsp, err := c.SetUserMetadataWithBody(ctx, userID, key, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetUserMetadataAnswer(rsp)
+}
+
+// SetUserMetadataWithResponse Sets the value of a key of a user's metadata
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
+func (c *ClientWithResponses) SetUserMetadataWithResponse(ctx context.Context, userID string, key string, body SetUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error) {
+	rsp, err := c.SetUserMetadata(ctx, userID, key, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetUserMetadataAnswer(rsp)
+}
+
+// CreatePersonalAccessTokenWithBodyWithResponse Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *ClientWithResponses) CreatePersonalAccessTokenWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error) {
+	rsp, err := c.CreatePersonalAccessTokenWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePersonalAccessTokenAnswer(rsp)
+}
+
+// CreatePersonalAccessTokenWithResponse Creates a personal access token of a service user
+//
+// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
+func (c *ClientWithResponses) CreatePersonalAccessTokenWithResponse(ctx context.Context, userID string, body CreatePersonalAccessTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePersonalAccessTokenAnswer, error) {
+	rsp, err := c.CreatePersonalAccessToken(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreatePersonalAccessTokenAnswer(rsp)
+}
+
+// SearchPersonalAccessTokensWithBodyWithResponse Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *ClientWithResponses) SearchPersonalAccessTokensWithBodyWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error) {
+	rsp, err := c.SearchPersonalAccessTokensWithBody(ctx, userID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchPersonalAccessTokensAnswer(rsp)
+}
+
+// SearchPersonalAccessTokensWithResponse Searches the personal access tokens of a user; their values are never shown again
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
+func (c *ClientWithResponses) SearchPersonalAccessTokensWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error) {
+	rsp, err := c.SearchPersonalAccessTokens(ctx, userID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchPersonalAccessTokensAnswer(rsp)
+}
+
+// DeletePersonalAccessTokenWithResponse Deletes a personal access token, which is not accepted any more
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
+func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error) {
+	rsp, err := c.DeletePersonalAccessToken(ctx, userID, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeletePersonalAccessTokenAnswer(rsp)
+}
+
 // ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 //
 // Returns a wrapper object for the known response body format(s).
@@ -15694,6 +26339,211 @@ func (c *ClientWithResponses) SetSystemFeaturesWithResponse(ctx context.Context,
 		return nil, err
 	}
 	return ParseSetSystemFeaturesAnswer(rsp)
+}
+
+// ListAuthenticatorsWithResponse Lists the authenticators of a user
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
+func (c *ClientWithResponses) ListAuthenticatorsWithResponse(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*ListAuthenticatorsAnswer, error) {
+	rsp, err := c.ListAuthenticators(ctx, userID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuthenticatorsAnswer(rsp)
+}
+
+// AddOTPEmailWithBodyWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *ClientWithResponses) AddOTPEmailWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error) {
+	rsp, err := c.AddOTPEmailWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPEmailAnswer(rsp)
+}
+
+// AddOTPEmailWithResponse Adds an e-mail address to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
+func (c *ClientWithResponses) AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error) {
+	rsp, err := c.AddOTPEmail(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPEmailAnswer(rsp)
+}
+
+// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
+func (c *ClientWithResponses) RemoveOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*RemoveOTPEmailAnswer, error) {
+	rsp, err := c.RemoveOTPEmail(ctx, userID, otpEmailID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveOTPEmailAnswer(rsp)
+}
+
+// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *ClientWithResponses) VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error) {
+	rsp, err := c.VerifyOTPEmailWithBody(ctx, userID, otpEmailID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPEmailAnswer(rsp)
+}
+
+// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
+func (c *ClientWithResponses) VerifyOTPEmailWithResponse(ctx context.Context, userID string, otpEmailID string, body VerifyOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error) {
+	rsp, err := c.VerifyOTPEmail(ctx, userID, otpEmailID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPEmailAnswer(rsp)
+}
+
+// AddOTPSMSWithBodyWithResponse Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *ClientWithResponses) AddOTPSMSWithBodyWithResponse(ctx context.Context, userID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error) {
+	rsp, err := c.AddOTPSMSWithBody(ctx, userID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPSMSAnswer(rsp)
+}
+
+// AddOTPSMSWithResponse Adds a phone number to a user, to which one-time passwords are sent
+//
+// It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
+func (c *ClientWithResponses) AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error) {
+	rsp, err := c.AddOTPSMS(ctx, userID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddOTPSMSAnswer(rsp)
+}
+
+// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
+func (c *ClientWithResponses) RemoveOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*RemoveOTPSMSAnswer, error) {
+	rsp, err := c.RemoveOTPSMS(ctx, userID, otpSmsID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveOTPSMSAnswer(rsp)
+}
+
+// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *ClientWithResponses) VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error) {
+	rsp, err := c.VerifyOTPSMSWithBody(ctx, userID, otpSmsID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPSMSAnswer(rsp)
+}
+
+// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
+func (c *ClientWithResponses) VerifyOTPSMSWithResponse(ctx context.Context, userID string, otpSmsID string, body VerifyOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error) {
+	rsp, err := c.VerifyOTPSMS(ctx, userID, otpSmsID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyOTPSMSAnswer(rsp)
+}
+
+// AddTOTPWithResponse Adds an authenticator app to a user
+//
+// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
+func (c *ClientWithResponses) AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error) {
+	rsp, err := c.AddTOTP(ctx, userID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddTOTPAnswer(rsp)
+}
+
+// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
+func (c *ClientWithResponses) RemoveTOTPWithResponse(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*RemoveTOTPAnswer, error) {
+	rsp, err := c.RemoveTOTP(ctx, userID, totpID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveTOTPAnswer(rsp)
+}
+
+// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *ClientWithResponses) VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error) {
+	rsp, err := c.VerifyTOTPWithBody(ctx, userID, totpID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyTOTPAnswer(rsp)
+}
+
+// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
+func (c *ClientWithResponses) VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error) {
+	rsp, err := c.VerifyTOTP(ctx, userID, totpID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifyTOTPAnswer(rsp)
 }
 
 // ParseCreateDomainAnswer parses an HTTP response from a CreateDomainWithResponse call
@@ -19364,6 +30214,741 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 	return response, nil
 }
 
+// ParseCreateSessionAnswer parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchSessionsAnswer parses an HTTP response from a SearchSessionsWithResponse call
+func ParseSearchSessionsAnswer(rsp *http.Response) (*SearchSessionsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchSessionsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchSessionsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchSessionsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchSessionsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSessionAnswer parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionAnswer parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchSessionAnswer parses an HTTP response from a PatchSessionWithResponse call
+func ParsePatchSessionAnswer(rsp *http.Response) (*PatchSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseEndSessionAnswer parses an HTTP response from a EndSessionWithResponse call
+func ParseEndSessionAnswer(rsp *http.Response) (*EndSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers EndSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers EndSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseProveSessionAnswer parses an HTTP response from a ProveSessionWithResponse call
+func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ProveSessionAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProveSessionReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ProveSessionAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ProveSessionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseCreateTargetAnswer parses an HTTP response from a CreateTargetWithResponse call
 func ParseCreateTargetAnswer(rsp *http.Response) (*CreateTargetAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -20652,6 +32237,2239 @@ func ParseDeactivateUserSchemaAnswer(rsp *http.Response) (*DeactivateUserSchemaA
 	return response, nil
 }
 
+// ParseCreateUserAnswer parses an HTTP response from a CreateUserWithResponse call
+func ParseCreateUserAnswer(rsp *http.Response) (*CreateUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchUsersAnswer parses an HTTP response from a SearchUsersWithResponse call
+func ParseSearchUsersAnswer(rsp *http.Response) (*SearchUsersAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchUsersAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchUsersReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchUsersAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchUsersAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUserAnswer parses an HTTP response from a DeleteUserWithResponse call
+func ParseDeleteUserAnswer(rsp *http.Response) (*DeleteUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetUserAnswer parses an HTTP response from a GetUserWithResponse call
+func ParseGetUserAnswer(rsp *http.Response) (*GetUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchUserAnswer parses an HTTP response from a PatchUserWithResponse call
+func ParsePatchUserAnswer(rsp *http.Response) (*PatchUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateUserAnswer parses an HTTP response from a ActivateUserWithResponse call
+func ParseActivateUserAnswer(rsp *http.Response) (*ActivateUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateUserAnswer parses an HTTP response from a DeactivateUserWithResponse call
+func ParseDeactivateUserAnswer(rsp *http.Response) (*DeactivateUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseLockUserAnswer parses an HTTP response from a LockUserWithResponse call
+func ParseLockUserAnswer(rsp *http.Response) (*LockUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LockUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LockUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers LockUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers LockUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUnlockUserAnswer parses an HTTP response from a UnlockUserWithResponse call
+func ParseUnlockUserAnswer(rsp *http.Response) (*UnlockUserAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnlockUserAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UnlockUserReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers UnlockUserAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers UnlockUserAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetPasswordAnswer parses an HTTP response from a SetPasswordWithResponse call
+func ParseSetPasswordAnswer(rsp *http.Response) (*SetPasswordAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetPasswordAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetPasswordReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetPasswordAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetPasswordAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteClientSecretAnswer parses an HTTP response from a DeleteClientSecretWithResponse call
+func ParseDeleteClientSecretAnswer(rsp *http.Response) (*DeleteClientSecretAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteClientSecretAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteClientSecretReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteClientSecretAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteClientSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetClientSecretAnswer parses an HTTP response from a SetClientSecretWithResponse call
+func ParseSetClientSecretAnswer(rsp *http.Response) (*SetClientSecretAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetClientSecretAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetClientSecretReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetClientSecretAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetClientSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateMachineKeyAnswer parses an HTTP response from a CreateMachineKeyWithResponse call
+func ParseCreateMachineKeyAnswer(rsp *http.Response) (*CreateMachineKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateMachineKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateMachineKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateMachineKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateMachineKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchMachineKeysAnswer parses an HTTP response from a SearchMachineKeysWithResponse call
+func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchMachineKeysAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchMachineKeysReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchMachineKeysAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchMachineKeysAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteMachineKeyAnswer parses an HTTP response from a DeleteMachineKeyWithResponse call
+func ParseDeleteMachineKeyAnswer(rsp *http.Response) (*DeleteMachineKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteMachineKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteMachineKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteMachineKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteMachineKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchUserMetadataAnswer parses an HTTP response from a SearchUserMetadataWithResponse call
+func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchUserMetadataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchUserMetadataReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchUserMetadataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchUserMetadataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUserMetadataAnswer parses an HTTP response from a DeleteUserMetadataWithResponse call
+func ParseDeleteUserMetadataAnswer(rsp *http.Response) (*DeleteUserMetadataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUserMetadataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteUserMetadataReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteUserMetadataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteUserMetadataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetUserMetadataAnswer parses an HTTP response from a SetUserMetadataWithResponse call
+func ParseSetUserMetadataAnswer(rsp *http.Response) (*SetUserMetadataAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetUserMetadataAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetUserMetadataReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetUserMetadataAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetUserMetadataAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreatePersonalAccessTokenAnswer parses an HTTP response from a CreatePersonalAccessTokenWithResponse call
+func ParseCreatePersonalAccessTokenAnswer(rsp *http.Response) (*CreatePersonalAccessTokenAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreatePersonalAccessTokenAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreatePersonalAccessTokenReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreatePersonalAccessTokenAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreatePersonalAccessTokenAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchPersonalAccessTokensAnswer parses an HTTP response from a SearchPersonalAccessTokensWithResponse call
+func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalAccessTokensAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchPersonalAccessTokensAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchPersonalAccessTokensReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchPersonalAccessTokensAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchPersonalAccessTokensAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeletePersonalAccessTokenAnswer parses an HTTP response from a DeletePersonalAccessTokenWithResponse call
+func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAccessTokenAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeletePersonalAccessTokenAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeletePersonalAccessTokenReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeletePersonalAccessTokenAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeletePersonalAccessTokenAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseResolveLanguagesAnswer parses an HTTP response from a ResolveLanguagesWithResponse call
 func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -21437,6 +35255,1077 @@ func ParseSetSystemFeaturesAnswer(rsp *http.Response) (*SetSystemFeaturesAnswer,
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetSystemFeaturesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListAuthenticatorsAnswer parses an HTTP response from a ListAuthenticatorsWithResponse call
+func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuthenticatorsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListAuthenticatorsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListAuthenticatorsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListAuthenticatorsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddOTPEmailAnswer parses an HTTP response from a AddOTPEmailWithResponse call
+func ParseAddOTPEmailAnswer(rsp *http.Response) (*AddOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveOTPEmailAnswer parses an HTTP response from a RemoveOTPEmailWithResponse call
+func ParseRemoveOTPEmailAnswer(rsp *http.Response) (*RemoveOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyOTPEmailAnswer parses an HTTP response from a VerifyOTPEmailWithResponse call
+func ParseVerifyOTPEmailAnswer(rsp *http.Response) (*VerifyOTPEmailAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyOTPEmailAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyOTPEmailReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyOTPEmailAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyOTPEmailAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddOTPSMSAnswer parses an HTTP response from a AddOTPSMSWithResponse call
+func ParseAddOTPSMSAnswer(rsp *http.Response) (*AddOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveOTPSMSAnswer parses an HTTP response from a RemoveOTPSMSWithResponse call
+func ParseRemoveOTPSMSAnswer(rsp *http.Response) (*RemoveOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyOTPSMSAnswer parses an HTTP response from a VerifyOTPSMSWithResponse call
+func ParseVerifyOTPSMSAnswer(rsp *http.Response) (*VerifyOTPSMSAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyOTPSMSAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyOTPSMSReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyOTPSMSAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyOTPSMSAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAddTOTPAnswer parses an HTTP response from a AddTOTPWithResponse call
+func ParseAddTOTPAnswer(rsp *http.Response) (*AddTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest AddTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers AddTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers AddTOTPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRemoveTOTPAnswer parses an HTTP response from a RemoveTOTPWithResponse call
+func ParseRemoveTOTPAnswer(rsp *http.Response) (*RemoveTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RemoveTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RemoveTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RemoveTOTPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseVerifyTOTPAnswer parses an HTTP response from a VerifyTOTPWithResponse call
+func ParseVerifyTOTPAnswer(rsp *http.Response) (*VerifyTOTPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifyTOTPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest VerifyTOTPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers VerifyTOTPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers VerifyTOTPAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -88,7 +88,7 @@ func (c *Caller) scope(roles *Roles, op *Operation, instanceID string) *Scope {
 		return &Scope{All: true}
 	}
 	s := &Scope{}
-	if op.self {
+	if op.self && c.InstanceID == instanceID { // IDs of users are unique in their instance
 		s.UserID = c.UserID
 	}
 	for _, g := range c.grants {

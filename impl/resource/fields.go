@@ -21,6 +21,7 @@ import (
 // joined by underscores, is the column's name, or what is left of the path after
 // its first parts: human.profile.given_name is given_name, human.email.address
 // is email_address or address. A duration is the column with _nanos behind it.
+// Spec.Fields names the exceptions.
 
 // step is one field of a message in a plan.
 type step struct {
@@ -50,7 +51,7 @@ func (t *Table[R]) steps(message protoreflect.MessageDescriptor, path []string, 
 		at := append(append([]string(nil), path...), string(field.Name()))
 		c := t.find(at)
 		switch {
-		case c != nil && !field.IsMap():
+		case c != nil && !field.IsMap() && c.holds(field):
 			steps = append(steps, step{field: field, column: c})
 		case field.Message() != nil && !field.IsList() && !field.IsMap() && depth < deepest && field.Message().FullName() != detailsName:
 			if below := t.steps(field.Message(), at, depth+1); len(below) > 0 {
@@ -63,11 +64,17 @@ func (t *Table[R]) steps(message protoreflect.MessageDescriptor, path []string, 
 	return steps
 }
 
+// holds reports whether a column can be the value of a field: a message with
+// fields of its own is not a text, though it may be called like one.
+func (c *column) holds(field protoreflect.FieldDescriptor) bool {
+	return field.Message() == nil || field.IsList() || c.kind != reflect.String && c.kind != reflect.Bool
+}
+
 // find returns the column of a path.
 func (t *Table[R]) find(path []string) *column {
 	for from := range path {
 		name := strings.Join(path[from:], "_")
-		for _, spelling := range []string{name, name + "_nanos"} {
+		for _, spelling := range []string{t.Fields[name], name, name + "_nanos"} {
 			if c := t.byName[spelling]; c != nil {
 				return c
 			}

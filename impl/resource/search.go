@@ -29,6 +29,9 @@ func (w *Where) Arg(value any) string {
 	return fmt.Sprintf("$%d", len(w.args))
 }
 
+// Instance is how SQL refers to the instance that is searched.
+func (w *Where) Instance() string { return "$1" }
+
 // And adds a condition, a text of this program.
 func (w *Where) And(condition string) { w.conditions = append(w.conditions, condition) }
 
@@ -61,7 +64,7 @@ func (t *Table[R]) Search(ctx context.Context, req proto.Message, keys ...Key) (
 	call, request := policy.CallFrom(ctx), req.ProtoReflect()
 	w := &Where{}
 	if !t.System {
-		w.And("t.instance_id = " + w.Arg(call.Context.InstanceID))
+		w.And("t.instance_id = " + w.Arg(call.Context.InstanceID)) // $1, see Instance
 	}
 	counted := len(w.conditions) == 1 // row_counts knows the total
 	for _, key := range keys {

@@ -37,6 +37,17 @@ type Spec struct {
 	Org, Project, User string
 	// System is set for a table of the system, which has no instance_id.
 	System bool
+	// Under is the column an ID is unique in, when that is not the instance: user_id
+	// for the keys of a user's metadata. Get, Lock, Change and Delete then need it
+	// as a Key.
+	Under string
+	// Aggregate is the column with the ID of the object that the events are about,
+	// when that is not the row's own.
+	Aggregate string
+
+	// Fields maps the paths of fields, or their ends, to columns where the two are
+	// not called alike: email_address (of email.address) to email.
+	Fields map[string]string
 
 	// Remembered is set when package policy remembers something of the rows: then
 	// every node hears of changes and deletions.
@@ -82,6 +93,7 @@ type column struct {
 	name  string
 	sql   string
 	index []int
+	kind  reflect.Kind // of what it holds; of a pointer what it points to
 }
 
 // twin is a text and its case-folded copy, which text filters compare.
@@ -127,13 +139,20 @@ func (t *Table[R]) read(of reflect.Type, index []int, computed *[]column) {
 		case field.Anonymous:
 			t.read(field.Type, at, computed)
 		case expression != "":
-			*computed = append(*computed, column{snake(field.Name), expression, at})
+			*computed = append(*computed, column{snake(field.Name), expression, at, kindOf(field.Type)})
 		case name != "":
-			t.columns = append(t.columns, column{name, "t." + name, at})
+			t.columns = append(t.columns, column{name, "t." + name, at, kindOf(field.Type)})
 		default:
 			panic(fmt.Sprintf("resource: %s.%s is no column", of, field.Name))
 		}
 	}
+}
+
+func kindOf(of reflect.Type) reflect.Kind {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	return of.Kind()
 }
 
 // column returns a column that has to be there.
@@ -172,6 +191,9 @@ func (t *Table[R]) prepare() {
 	t.selectSQL = "SELECT " + strings.Join(read, ", ") + " FROM " + t.Table + " t WHERE "
 	t.insertSQL = "INSERT INTO " + t.Table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ") RETURNING sequence"
 	key := fmt.Sprintf("t.id = $%d", t.at("id"))
+	if t.Under != "" {
+		key += fmt.Sprintf(" AND t.%s = $%d", t.Under, t.at(t.Under))
+	}
 	if !t.System {
 		key = fmt.Sprintf("t.instance_id = $%d AND %s", t.at("instance_id"), key)
 	}
@@ -208,6 +230,14 @@ func (c *column) text(row reflect.Value) string {
 
 // instanceOf returns the instance a row belongs to; "" for the system.
 func (t *Table[R]) instanceOf(row reflect.Value) string { return t.byName["instance_id"].text(row) }
+
+// objectOf returns the ID of the object that the events of a row are about.
+func (t *Table[R]) objectOf(row reflect.Value) string {
+	if t.Aggregate != "" {
+		return t.column(t.Aggregate).text(row)
+	}
+	return t.byName["id"].text(row)
+}
 
 // placeOf returns where a row is.
 func (t *Table[R]) placeOf(row reflect.Value) policy.Place {
@@ -305,7 +335,7 @@ func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now 
 		args[i] = t.columns[i].value(v).Interface()
 	}
 	return append(args, event.Columns(event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload,
+		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload,
 		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: t.ownerOf(v), At: now,
 	})...)
 }
@@ -437,7 +467,7 @@ func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload eve
 	now := t.byName["change_date"].value(v).Interface().(time.Time)
 	t.record(payload, nil, row)
 	sequence, err := event.Append(ctx, tx, event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.byName["id"].text(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
+		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
 	})
 	if err != nil {
 		return nil, err

@@ -346,10 +346,10 @@ func (r *run) createUser(ctx context.Context, in policy.Context, user User) (str
 	create := db.SeedUserParams{
 		InstanceID: in.InstanceID, ID: id, OrgID: orgOf(in), UserType: 2, Username: name, UsernameFolded: resource.Fold(name), Now: r.now,
 	}
-	var payload event.Payload = &eventv1.MachineAdded{LoginName: user.LoginName}
+	var payload event.Payload = &eventv1.MachineAdded{LoginName: user.LoginName, Username: name}
 	if user.Human != nil {
 		create.UserType, create.Email = 1, user.Human.Email
-		payload = &eventv1.HumanAdded{LoginName: user.LoginName, Email: user.Human.Email}
+		payload = &eventv1.HumanAdded{LoginName: user.LoginName, Username: name, Email: user.Human.Email}
 	}
 	sequence, err := r.record(ctx, in.InstanceID, id, in.Owner(), payload)
 	if err != nil {

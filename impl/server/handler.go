@@ -10,6 +10,7 @@ import (
 
 	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 )
@@ -25,6 +26,9 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		"/":                  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) },
 	} {
 		exact[path] = handler
+	}
+	if s.Dev {
+		exact["/_dev/messages"] = message.Handler(s.DB)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w, r)

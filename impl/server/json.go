@@ -12,6 +12,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	"github.com/writ-id/writ/impl/fault"
@@ -75,6 +76,9 @@ func (jsonMarshaler) NewDecoder(r io.Reader) runtime.Decoder {
 		if err == nil {
 			err = decode(data, v, body.field)
 		}
+		if err == nil {
+			err = body.refusePath(data)
+		}
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			err = policy.TooLarge()
 		}
@@ -88,8 +92,29 @@ func (jsonMarshaler) NewDecoder(r io.Reader) runtime.Decoder {
 // requestBody is the body of a REST request, with what is known of it.
 type requestBody struct {
 	io.ReadCloser
-	field   string       // the request's field that it is, in JSON spelling
-	refusal *fault.Error // why it could not be decoded
+	field   string                         // the request's field that it is, in JSON spelling; "" for the whole request
+	inPath  []protoreflect.FieldDescriptor // the fields of a whole request that are not in it
+	refusal *fault.Error                   // why it could not be decoded
+}
+
+// refusePath refuses the members of a decoded body that the path decides: the
+// gateway would silently prefer the path.
+func (b *requestBody) refusePath(data []byte) error {
+	if len(b.inPath) == 0 {
+		return nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(data, &members); err != nil {
+		return err
+	}
+	for _, field := range b.inPath {
+		for _, name := range []string{field.JSONName(), field.TextName()} {
+			if _, there := members[name]; there {
+				return fault.Invalid("UNKNOWN_FIELD", name, "there is no such field; it is in the path")
+			}
+		}
+	}
+	return nil
 }
 
 // decode decodes a body into v: a message, or a pointer to a field that is a

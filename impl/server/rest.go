@@ -23,8 +23,9 @@ type route struct {
 	method, pattern string // for example PATCH, /resources/v3alpha/targets/{id}
 	operation       *policy.Operation
 	request         protoreflect.MessageType
-	body            string // the JSON name of the field that is the body
+	body            string // the JSON name of the field that is the body; "" when all but the path is
 	hasBody         bool
+	inPath          []protoreflect.FieldDescriptor
 	bound           map[string]bool // fields that come from path or body
 }
 
@@ -88,16 +89,19 @@ func newRoute(method protoreflect.MethodDescriptor, operations *policy.Operation
 	case *annotations.HttpRule_Patch:
 		to.method, to.pattern = http.MethodPatch, at.Patch
 	}
-	if to.hasBody {
-		to.bound[rule.GetBody()] = true
-		if field := method.Input().Fields().ByName(protoreflect.Name(rule.GetBody())); field != nil {
-			to.body = field.JSONName()
+	fields := method.Input().Fields()
+	if field := fields.ByName(protoreflect.Name(rule.GetBody())); field != nil {
+		to.bound[rule.GetBody()], to.body = true, field.JSONName()
+	} else if rule.GetBody() == "*" {
+		for i := range fields.Len() { // nothing is left for the query
+			to.bound[string(fields.Get(i).Name())] = true
 		}
 	}
 	for _, segment := range strings.Split(to.pattern, "/") {
 		if variable, ok := strings.CutPrefix(segment, "{"); ok {
 			name, _, _ := strings.Cut(strings.TrimSuffix(variable, "}"), "=")
 			to.bound[name] = true
+			to.inPath = append(to.inPath, fields.ByName(protoreflect.Name(name)))
 		}
 	}
 	// The gateway writes {id} as {id=*}.
@@ -181,7 +185,11 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 				writeFault(w, refusal)
 				return
 			}
-			req.Body = &requestBody{ReadCloser: http.MaxBytesReader(w, req.Body, policy.MaxRequestBytes), field: to.body}
+			body := &requestBody{ReadCloser: http.MaxBytesReader(w, req.Body, policy.MaxRequestBytes), field: to.body}
+			if to.body == "" {
+				body.inPath = to.inPath
+			}
+			req.Body = body
 		}
 		next(w, req, params)
 	}

@@ -22,10 +22,12 @@ import (
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	"github.com/writ-id/writ/impl/instance"
+	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -36,6 +38,14 @@ type Config struct {
 	NewID  func() string
 	Logger *slog.Logger
 
+	// Sealer keeps secrets that have to be readable again; without one, what needs
+	// it is refused.
+	Sealer secret.Sealer
+	// Sender delivers messages; without one it is only logged that there are some.
+	Sender message.Sender
+	// Dev keeps messages with their codes and shows them to anybody, at
+	// /_dev/messages. Never set it where anybody but a developer is.
+	Dev bool
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
@@ -54,6 +64,7 @@ type Server struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	services []string
+	messages *message.Worker
 	http     *http.Server
 	draining atomic.Bool
 }
@@ -63,13 +74,20 @@ const drainLimit = 30 * time.Second
 
 // New composes a server over c.
 func New(c Config) (*Server, error) {
+	if c.Sealer == nil {
+		c.Sealer = secret.NoKey{}
+	}
+	if c.Sender == nil {
+		c.Sender = message.LogSender{Logger: c.Logger}
+	}
 	s := &Server{Config: c, health: health.NewServer()}
+	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
 	}
 	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() { s.chain.Invalidate() }}
-	services, err := NewServices(s.env, roles, c.Outgoing)
+	services, err := NewServices(s.env, roles, c.Outgoing, c.Sealer)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +146,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer stop()
 	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
 	go (&instance.Sweeper{Env: s.env, Logger: s.Logger}).Run(background)
+	go s.messages.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
 	failed := make(chan error, 2)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
@@ -18,7 +19,10 @@ import (
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/action"
+	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
 	"github.com/writ-id/writ/impl/instance"
@@ -29,6 +33,9 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/schema"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/session"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // Services are the implementations of the services of the contract. A server
@@ -55,11 +62,12 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 
 // NewServices makes all services over env: one line each. What is served is what
 // conditions can name, what the reference page lists and what reflection shows.
-func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config) (*Services, error) {
+func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sealer secret.Sealer) (*Services, error) {
 	operations := &policy.Operations{} // known when all services are
-	orgs := org.New(env)
+	orgs, factors := org.New(env), authenticator.NewFactors(env, sealer)
 	s := &Services{operations: operations, all: []service{
 		serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)),
+		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domain.New(env, outgoing.New(out))),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, orgs, roles)),
@@ -67,6 +75,8 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config) (*S
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, membership.New(env, roles)),
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
+		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, session.New(env, factors)),
+		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, user.New(env)),
 	}}
 	names := make([]string, len(s.all))
 	for i, one := range s.all {

@@ -127,9 +127,29 @@ type HumanAdded struct {
 	// The login name.
 	LoginName string `protobuf:"bytes,1,opt,name=login_name,json=loginName,proto3" json:"login_name,omitempty"`
 	// The e-mail address.
-	Email         string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Email string `protobuf:"bytes,2,opt,name=email,proto3" json:"email,omitempty"`
+	// The username.
+	Username string `protobuf:"bytes,3,opt,name=username,proto3" json:"username,omitempty"`
+	// The given name.
+	GivenName string `protobuf:"bytes,4,opt,name=given_name,json=givenName,proto3" json:"given_name,omitempty"`
+	// The family name.
+	FamilyName string `protobuf:"bytes,5,opt,name=family_name,json=familyName,proto3" json:"family_name,omitempty"`
+	// The nick name.
+	NickName string `protobuf:"bytes,6,opt,name=nick_name,json=nickName,proto3" json:"nick_name,omitempty"`
+	// The display name.
+	DisplayName string `protobuf:"bytes,7,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// The preferred language.
+	PreferredLanguage string `protobuf:"bytes,8,opt,name=preferred_language,json=preferredLanguage,proto3" json:"preferred_language,omitempty"`
+	// Whether the e-mail address is verified.
+	IsEmailVerified bool `protobuf:"varint,9,opt,name=is_email_verified,json=isEmailVerified,proto3" json:"is_email_verified,omitempty"`
+	// The phone number.
+	Phone string `protobuf:"bytes,10,opt,name=phone,proto3" json:"phone,omitempty"`
+	// Whether the phone number is verified.
+	IsPhoneVerified bool `protobuf:"varint,11,opt,name=is_phone_verified,json=isPhoneVerified,proto3" json:"is_phone_verified,omitempty"`
+	// Whether the password has to be changed at the next login.
+	PasswordChangeRequired bool `protobuf:"varint,12,opt,name=password_change_required,json=passwordChangeRequired,proto3" json:"password_change_required,omitempty"`
+	unknownFields          protoimpl.UnknownFields
+	sizeCache              protoimpl.SizeCache
 }
 
 func (x *HumanAdded) Reset() {
@@ -176,6 +196,76 @@ func (x *HumanAdded) GetEmail() string {
 	return ""
 }
 
+func (x *HumanAdded) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetGivenName() string {
+	if x != nil {
+		return x.GivenName
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetFamilyName() string {
+	if x != nil {
+		return x.FamilyName
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetNickName() string {
+	if x != nil {
+		return x.NickName
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetPreferredLanguage() string {
+	if x != nil {
+		return x.PreferredLanguage
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetIsEmailVerified() bool {
+	if x != nil {
+		return x.IsEmailVerified
+	}
+	return false
+}
+
+func (x *HumanAdded) GetPhone() string {
+	if x != nil {
+		return x.Phone
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetIsPhoneVerified() bool {
+	if x != nil {
+		return x.IsPhoneVerified
+	}
+	return false
+}
+
+func (x *HumanAdded) GetPasswordChangeRequired() bool {
+	if x != nil {
+		return x.PasswordChangeRequired
+	}
+	return false
+}
+
 // HumanPasswordChanged is appended when a human user's password changes.
 type HumanPasswordChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -217,9 +307,17 @@ func (*HumanPasswordChanged) Descriptor() ([]byte, []int) {
 type MachineAdded struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The login name.
-	LoginName     string `protobuf:"bytes,1,opt,name=login_name,json=loginName,proto3" json:"login_name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LoginName string `protobuf:"bytes,1,opt,name=login_name,json=loginName,proto3" json:"login_name,omitempty"`
+	// The username.
+	Username string `protobuf:"bytes,2,opt,name=username,proto3" json:"username,omitempty"`
+	// The name.
+	DisplayName string `protobuf:"bytes,3,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
+	// The description.
+	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	// The kind of access tokens it gets: 1 opaque, 2 JWT.
+	AccessTokenType uint32 `protobuf:"varint,5,opt,name=access_token_type,json=accessTokenType,proto3" json:"access_token_type,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *MachineAdded) Reset() {
@@ -257,6 +355,34 @@ func (x *MachineAdded) GetLoginName() string {
 		return x.LoginName
 	}
 	return ""
+}
+
+func (x *MachineAdded) GetUsername() string {
+	if x != nil {
+		return x.Username
+	}
+	return ""
+}
+
+func (x *MachineAdded) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *MachineAdded) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *MachineAdded) GetAccessTokenType() uint32 {
+	if x != nil {
+		return x.AccessTokenType
+	}
+	return 0
 }
 
 // PATAdded is appended when a user gets a personal access token.
@@ -960,18 +1086,35 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x0einstance.added\x12\binstance\"4\n" +
 	"\bOrgAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x14\xd2\xc1\x18\x10\n" +
-	"\torg.added\x12\x03org\"_\n" +
+	"\torg.added\x12\x03org\"\xd2\x03\n" +
 	"\n" +
 	"HumanAdded\x12\x1d\n" +
 	"\n" +
 	"login_name\x18\x01 \x01(\tR\tloginName\x12\x14\n" +
-	"\x05email\x18\x02 \x01(\tR\x05email:\x1c\xd2\xc1\x18\x18\n" +
+	"\x05email\x18\x02 \x01(\tR\x05email\x12\x1a\n" +
+	"\busername\x18\x03 \x01(\tR\busername\x12\x1d\n" +
+	"\n" +
+	"given_name\x18\x04 \x01(\tR\tgivenName\x12\x1f\n" +
+	"\vfamily_name\x18\x05 \x01(\tR\n" +
+	"familyName\x12\x1b\n" +
+	"\tnick_name\x18\x06 \x01(\tR\bnickName\x12!\n" +
+	"\fdisplay_name\x18\a \x01(\tR\vdisplayName\x12-\n" +
+	"\x12preferred_language\x18\b \x01(\tR\x11preferredLanguage\x12*\n" +
+	"\x11is_email_verified\x18\t \x01(\bR\x0fisEmailVerified\x12\x14\n" +
+	"\x05phone\x18\n" +
+	" \x01(\tR\x05phone\x12*\n" +
+	"\x11is_phone_verified\x18\v \x01(\bR\x0fisPhoneVerified\x128\n" +
+	"\x18password_change_required\x18\f \x01(\bR\x16passwordChangeRequired:\x1c\xd2\xc1\x18\x18\n" +
 	"\x10user.human.added\x12\x04user\"?\n" +
 	"\x14HumanPasswordChanged:'\xd2\xc1\x18#\n" +
-	"\x1buser.human.password.changed\x12\x04user\"M\n" +
+	"\x1buser.human.password.changed\x12\x04user\"\xda\x01\n" +
 	"\fMachineAdded\x12\x1d\n" +
 	"\n" +
-	"login_name\x18\x01 \x01(\tR\tloginName:\x1e\xd2\xc1\x18\x1a\n" +
+	"login_name\x18\x01 \x01(\tR\tloginName\x12\x1a\n" +
+	"\busername\x18\x02 \x01(\tR\busername\x12!\n" +
+	"\fdisplay_name\x18\x03 \x01(\tR\vdisplayName\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x12*\n" +
+	"\x11access_token_type\x18\x05 \x01(\rR\x0faccessTokenType:\x1e\xd2\xc1\x18\x1a\n" +
 	"\x12user.machine.added\x12\x04user\"\x86\x01\n" +
 	"\bPATAdded\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12C\n" +

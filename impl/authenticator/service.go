@@ -1,0 +1,208 @@
+// Package authenticator manages what users prove to be themselves with besides a
+// password, and checks it.
+//
+// Service implements contracts/proto/writ/authenticator: adding, verifying and
+// removing. Factors checks TOTP codes and codes that were sent; sessions check
+// through it too, so that all roads count the same tries (SEC-175).
+package authenticator
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/writ-id/writ/gen/db"
+	authv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+)
+
+// The types of the contract, as they are stored.
+const (
+	typeTOTP  = int16(authv3.AuthenticatorType_AUTHENTICATOR_TYPE_TOTP)
+	typeSMS   = int16(authv3.AuthenticatorType_AUTHENTICATOR_TYPE_OTP_SMS)
+	typeEmail = int16(authv3.AuthenticatorType_AUTHENTICATOR_TYPE_OTP_EMAIL)
+)
+
+// human is the type of users who have authenticators.
+const human = 1
+
+// Service implements the authenticators API. It is safe for concurrent use.
+type Service struct {
+	authv3.UnsafeServiceUserAuthenticatorsServer
+
+	resource.Env
+	factors        *Factors
+	queries        *db.Queries
+	users          *resource.Table[db.User]
+	authenticators *resource.Table[db.Authenticator]
+}
+
+var _ authv3.ServiceUserAuthenticatorsServer = (*Service)(nil)
+
+// New returns a Service over env that checks by factors.
+func New(env resource.Env, factors *Factors) *Service {
+	return &Service{
+		Env: env, factors: factors, queries: db.New(),
+		users: resource.NewTable[db.User](env, resource.Spec{Table: "users", Kind: "user", User: "id"}),
+		authenticators: resource.NewTable[db.Authenticator](env, resource.Spec{
+			Table: "authenticators", Kind: "authenticator", Aggregate: "user_id",
+			Refusals: map[string]func() *fault.Error{"authenticators_address_key": errExists},
+		}),
+	}
+}
+
+func errExists() *fault.Error {
+	return fault.New(fault.AlreadyExists, "AUTHENTICATOR_EXISTS", "the user has this authenticator already")
+}
+
+// add adds an authenticator within tx in place of an unverified one that is the
+// same, so that a secret or a code that got lost is no dead end. The lock on the
+// user keeps others from adding it meanwhile.
+func (s *Service) add(ctx context.Context, tx pgx.Tx, user *db.User, row *db.Authenticator, added, removed event.Payload) (*object.Details, error) {
+	old, err := s.queries.SameAuthenticator(ctx, tx, db.SameAuthenticatorParams{
+		InstanceID: user.InstanceID, UserID: user.ID, Type: row.Type, Address: row.Address,
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(old) > 0 && old[0].IsVerified:
+		return nil, errExists()
+	case len(old) > 0:
+		if err := s.queries.DropAuthenticator(ctx, tx, db.DropAuthenticatorParams{InstanceID: user.InstanceID, ID: old[0].ID}); err != nil {
+			return nil, err
+		}
+		if err := s.append(ctx, tx, user, named(removed, old[0].ID)); err != nil {
+			return nil, err
+		}
+	}
+	row.ID, row.UserID, row.OrgID = s.NewID(), user.ID, *user.OrgID
+	return s.authenticators.CreateIn(ctx, tx, row, named(added, row.ID))
+}
+
+// lockHuman locks the user to whom something is added.
+func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.User, error) {
+	user, err := s.users.Lock(ctx, tx, id)
+	if err == nil && (user.UserType != human || user.OrgID == nil) {
+		err = fault.New(fault.FailedPrecondition, "USER_NOT_HUMAN", "only human users have authenticators")
+	}
+	return user, err
+}
+
+func (s *Service) append(ctx context.Context, tx pgx.Tx, user *db.User, payload event.Payload) error {
+	_, err := event.Append(ctx, tx, event.Event{
+		InstanceID: user.InstanceID, ObjectID: user.ID, Payload: payload, Creator: policy.CallFrom(ctx).Caller.UserID,
+		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: *user.OrgID}, At: s.Now(),
+	})
+	return err
+}
+
+// named says in a payload which authenticator it is about.
+func named(payload event.Payload, id string) event.Payload {
+	message := payload.ProtoReflect()
+	message.Set(message.Descriptor().Fields().ByName("authenticator_id"), protoreflect.ValueOfString(id))
+	return payload
+}
+
+// verify marks an authenticator as verified once check, which runs with its row
+// locked, found the code right.
+func (s *Service) verify(ctx context.Context, userID, id string, kind int16, verified event.Payload, try func(*db.Authenticator) (use, error)) (*object.Details, error) {
+	keys := s.keys(userID, kind)
+	row, err := s.authenticators.Get(ctx, id, keys...)
+	if err != nil {
+		return nil, err
+	}
+	if row.IsVerified {
+		return nil, errVerified()
+	}
+	right, err := try(row)
+	if err != nil {
+		return nil, err
+	}
+	details, err := s.authenticators.Change(ctx, id, named(verified, id), func(tx pgx.Tx, row *db.Authenticator) error {
+		if row.IsVerified {
+			return errVerified()
+		}
+		row.IsVerified = true
+		return right(ctx, tx, row)
+	}, keys...)
+	if err == nil {
+		err = s.factors.forgive(ctx, row.InstanceID, row.UserID)
+	}
+	return details, err
+}
+
+func errVerified() *fault.Error {
+	return fault.New(fault.FailedPrecondition, "ALREADY_VERIFIED", "the authenticator is verified already")
+}
+
+// keys say that an authenticator is of a user and a type: both are part of its
+// address (SEC-181).
+func (s *Service) keys(userID string, kind int16) []resource.Key {
+	return []resource.Key{{Column: "user_id", Value: userID}, {Column: "type", Value: kind}}
+}
+
+func (s *Service) remove(ctx context.Context, userID, id string, kind int16, removed event.Payload) (*object.Details, error) {
+	return s.authenticators.Delete(ctx, id, named(removed, id), nil, s.keys(userID, kind)...)
+}
+
+// ListAuthenticators lists the authenticators of a user.
+func (s *Service) ListAuthenticators(ctx context.Context, req *authv3.ListAuthenticatorsRequest) (*authv3.ListAuthenticatorsResponse, error) {
+	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
+		return nil, err
+	}
+	rows, details, err := s.authenticators.Search(ctx, req, resource.Key{Column: "user_id", Value: req.GetUserId()})
+	return &authv3.ListAuthenticatorsResponse{
+		Details: details, Result: resource.All(s.authenticators, rows, func(*db.Authenticator) *authv3.Authenticator { return &authv3.Authenticator{} }),
+	}, err
+}
+
+// AddTOTP adds an authenticator app.
+func (s *Service) AddTOTP(ctx context.Context, req *authv3.AddTOTPRequest) (*authv3.AddTOTPResponse, error) {
+	res := &authv3.AddTOTPResponse{}
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		user, err := s.lockHuman(ctx, tx, req.GetUserId())
+		if err != nil {
+			return err
+		}
+		key, row := secret.NewTOTP(), &db.Authenticator{Type: typeTOTP}
+		if row.Secret, err = s.factors.seal(user.InstanceID, user.ID, key); err != nil {
+			return err
+		}
+		if res.Details, err = s.add(ctx, tx, user, row, &eventv1.UserTOTPAdded{}, &eventv1.UserTOTPRemoved{}); err != nil {
+			return err
+		}
+		login, err := s.queries.LoginNameOfUser(ctx, tx, db.LoginNameOfUserParams{InstanceID: user.InstanceID, ID: user.ID})
+		if err != nil {
+			return err
+		}
+		issuer, err := s.factors.domain(ctx, tx, user.InstanceID)
+		if err != nil {
+			return err
+		}
+		res.TotpId, res.Secret, res.Uri = row.ID, secret.TOTPText(key), secret.TOTPURI(key, issuer, login)
+		return nil
+	})
+	return res, err
+}
+
+// VerifyTOTP verifies an authenticator app. Its code counts as used: it is not
+// good for a login too.
+func (s *Service) VerifyTOTP(ctx context.Context, req *authv3.VerifyTOTPRequest) (*authv3.VerifyTOTPResponse, error) {
+	details, err := s.verify(ctx, req.GetUserId(), req.GetTotpId(), typeTOTP, &eventv1.UserTOTPVerified{}, func(row *db.Authenticator) (use, error) {
+		return s.factors.tryTOTP(ctx, row, req.GetCode())
+	})
+	return &authv3.VerifyTOTPResponse{Details: details}, onCode(err)
+}
+
+// RemoveTOTP removes an authenticator app.
+func (s *Service) RemoveTOTP(ctx context.Context, req *authv3.RemoveTOTPRequest) (*authv3.RemoveTOTPResponse, error) {
+	details, err := s.remove(ctx, req.GetUserId(), req.GetTotpId(), typeTOTP, &eventv1.UserTOTPRemoved{})
+	return &authv3.RemoveTOTPResponse{Details: details}, err
+}

@@ -1,0 +1,75 @@
+package secret
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/writ-id/writ/impl/fault"
+)
+
+// Hashing is slow on purpose, so it is what would fall first under load
+// (SEC-183): as many run at once as there are cores, some wait for a moment, the
+// others are refused. The limit is one of the process, whoever hashes.
+var work = struct {
+	places  chan struct{}
+	waiting atomic.Int64
+}{places: make(chan struct{}, runtime.GOMAXPROCS(0))}
+
+const (
+	maxWaiting = 64
+	maxWait    = 2 * time.Second
+)
+
+// Work runs something as heavy as hashing a password when there is a place for
+// it. A caller that goes away keeps its place until it is done.
+func Work(ctx context.Context, do func()) error {
+	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many passwords are being checked at once; try again")
+	if work.waiting.Add(1) > maxWaiting {
+		work.waiting.Add(-1)
+		return overloaded
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, overloaded)
+	defer cancel()
+	select {
+	case work.places <- struct{}{}:
+		work.waiting.Add(-1)
+	case <-ctx.Done():
+		work.waiting.Add(-1)
+		return context.Cause(ctx)
+	}
+	defer func() { <-work.places }()
+	do()
+	return nil
+}
+
+// New returns the hash of a new password, made within the limit.
+func New(ctx context.Context, password string) (string, error) {
+	var hash string
+	err := Work(ctx, func() { hash = HashPassword(password) })
+	return hash, err
+}
+
+// nothing is what is verified when there is no password.
+var nothing = sync.OnceValue(func() string { return HashPassword(Random()) })
+
+// Verify reports, within the limit, whether password made hash, and whether the
+// hash is to be replaced by a new one. For a user without a password, or for no
+// user at all, hash is "": that takes as long as a wrong password and never
+// matches (SEC-170).
+func Verify(ctx context.Context, hash, password string) (matches, rehash bool, err error) {
+	exists := hash != ""
+	if !exists {
+		hash = nothing()
+	}
+	h, err := ParseHash(hash)
+	if err != nil {
+		return false, false, err
+	}
+	if err := Work(ctx, func() { matches = h.Matches(password) }); err != nil {
+		return false, false, err
+	}
+	return matches && exists, matches && exists && h.NeedsRehash, nil
+}

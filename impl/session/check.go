@@ -1,0 +1,176 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/impl/authenticator"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// passwordAttempts is after how many wrong passwords in a row no more is
+// compared; 0 is never, until lockout settings decide it.
+const passwordAttempts = 0
+
+// errCheck is the answer to every check that fails. Whether there is such a user,
+// whether they may sign in and which check it was is not told (SEC-170).
+var errCheck = fault.New(fault.FailedPrecondition, "CHECK_FAILED", "a check failed")
+
+// failed turns what a check of another package failed with into errCheck.
+func failed(err error) error {
+	if errors.Is(err, authenticator.ErrCode) {
+		return errCheck
+	}
+	return err
+}
+
+// proven is what the checks of a call have found to be right.
+type proven struct {
+	user  *db.LoginUserRow // of the session, when it is about one
+	isNew bool             // the session did not know the user before
+	steps []step
+}
+
+// step writes one proof into a session.
+type step struct {
+	payload event.Payload
+	use     func(context.Context, pgx.Tx) error // uses the proof up; nil when it is none of the kind
+	set     func(*row)
+}
+
+// check checks what a call says to prove, in order; the first failure ends it. It
+// counts failures for good, whatever becomes of the call.
+func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Checks) (*proven, error) {
+	if s.expired(session) {
+		return nil, errExpired()
+	}
+	p := &proven{}
+	if err := s.checkUser(ctx, session, checks, p); err != nil {
+		return nil, err
+	}
+	if p.user == nil {
+		if checks.GetPassword() != nil || checks.GetTotp() != nil || checks.GetOtpSms() != nil || checks.GetOtpEmail() != nil {
+			return nil, errNoUser()
+		}
+		return p, nil
+	}
+	if checks.GetPassword() != nil {
+		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, checks.GetPassword().GetPassword()); err != nil {
+			return nil, err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionPasswordChecked{}, nil, func(session *row) { session.PasswordVerifiedAt = s.clock() }})
+	}
+	return p, failed(s.checkCodes(ctx, session, checks, p))
+}
+
+func errExpired() error {
+	return fault.New(fault.FailedPrecondition, "SESSION_EXPIRED", "the lifetime of the session is over")
+}
+
+func errNoUser() error {
+	return fault.New(fault.FailedPrecondition, "USER_MISSING", "the session has to know its user first")
+}
+
+// checkUser finds the user of a session, who must be able to sign in now.
+func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven) error {
+	named := checks.GetUser()
+	params := db.LoginUserParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID}
+	switch {
+	case named != nil && session.UserID != nil:
+		return errUserKnown()
+	case named != nil && named.GetLoginName() != "":
+		at := strings.LastIndexByte(named.GetLoginName(), '@')
+		if at >= 0 {
+			params.UsernameFolded = resource.Fold(named.GetLoginName()[:at])
+			params.Domain = strings.ToLower(named.GetLoginName()[at+1:])
+		}
+	case named != nil:
+		params.ID = named.GetUserId()
+	case session.UserID != nil:
+		params.ID = *session.UserID
+	default:
+		return nil
+	}
+	user, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
+	if store.NoRow(err) {
+		if checks.GetPassword() != nil { // as long as with a user
+			_, _ = secret.VerifyPassword(dummyHash(), checks.GetPassword().GetPassword())
+		}
+		return errCheck
+	}
+	if err != nil {
+		return err
+	}
+	p.user, p.isNew = &user, session.UserID == nil
+	if p.isNew {
+		p.steps = append(p.steps, step{&eventv1.SessionUserChecked{}, nil, func(session *row) {
+			session.UserID, session.OrgID, session.UserVerifiedAt = &user.ID, &user.OrgID, s.clock()
+		}})
+	}
+	return nil
+}
+
+func errUserKnown() error {
+	return fault.New(fault.FailedPrecondition, "USER_KNOWN", "the session has its user already").On("session.checks.user")
+}
+
+// dummyHash is compared with when there is no password, so that the answer takes
+// as long.
+var dummyHash = sync.OnceValue(func() string { return secret.HashPassword(secret.Random()) })
+
+// checkPassword compares a password. The failure is counted before and taken back
+// after, so that parallel guesses all count (SEC-176).
+func (s *Service) checkPassword(ctx context.Context, instanceID, userID, password string) error {
+	conn := s.DB.Conn(ctx)
+	hash, err := s.queries.TryPassword(ctx, conn, db.TryPasswordParams{InstanceID: instanceID, ID: userID, AttemptsLimit: passwordAttempts})
+	if err != nil && !store.NoRow(err) {
+		return err
+	}
+	allowed := hash != ""
+	if !allowed {
+		hash = dummyHash()
+	}
+	right, err := secret.VerifyPassword(hash, password)
+	if err != nil || !right || !allowed {
+		return errCheck
+	}
+	return s.queries.ForgivePassword(ctx, conn, db.ForgivePasswordParams{InstanceID: instanceID, ID: userID})
+}
+
+// checkCodes tries the codes of second factors.
+func (s *Service) checkCodes(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven) error {
+	if checks.GetTotp() != nil {
+		proof, err := s.factors.CheckTOTP(ctx, session.InstanceID, p.user.ID, checks.GetTotp().GetCode())
+		if err != nil {
+			return err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionTOTPChecked{}, proof.Use, func(session *row) { session.TotpVerifiedAt = s.clock() }})
+	}
+	if checks.GetOtpSms() != nil {
+		proof, err := s.factors.CheckCode(ctx, session.InstanceID, p.user.ID, authenticator.SessionSMS, session.ID, checks.GetOtpSms().GetCode())
+		if err != nil {
+			return err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionOTPSMSChecked{}, proof.Use, func(session *row) { session.OtpSmsVerifiedAt = s.clock() }})
+	}
+	if checks.GetOtpEmail() != nil {
+		proof, err := s.factors.CheckCode(ctx, session.InstanceID, p.user.ID, authenticator.SessionEmail, session.ID, checks.GetOtpEmail().GetCode())
+		if err != nil {
+			return err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionOTPEmailChecked{}, proof.Use, func(session *row) { session.OtpEmailVerifiedAt = s.clock() }})
+	}
+	return nil
+}

@@ -1,0 +1,103 @@
+package user
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+// Ways to compare; each is followed by the one that ignores case.
+const (
+	equals     = object.TextFilterMethod_TEXT_FILTER_METHOD_EQUALS
+	startsWith = object.TextFilterMethod_TEXT_FILTER_METHOD_STARTS_WITH
+	contains   = object.TextFilterMethod_TEXT_FILTER_METHOD_CONTAINS
+	endsWith   = object.TextFilterMethod_TEXT_FILTER_METHOD_ENDS_WITH
+)
+
+// byLoginName compares <username>@<domain>, which no column holds, by conditions
+// on username and domain that indexes serve. A domain has no @, so the last @ of
+// a login name is the one between them: what the text has around its own last @
+// belongs to the end of a username and the start of a domain.
+//
+//	equal to a@b     username = a and domain = b
+//	starts with a@b  username starts with a@b, or username = a and domain starts with b
+//	ends with a@b    username ends with a and domain = b
+//	contains a@b     username contains a@b, or username ends with a and domain starts with b
+//
+// Without an @ the text is in the username or in the domain. Where the
+// organization has no domain the login name is the username.
+func byLoginName(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*userv3.LoginNameFilter)
+	text, ignoreCase := filter.GetLoginName(), filter.GetMethod()&1
+	name := func(text string, method object.TextFilterMethod) string {
+		return w.Text("t.username", text, method|ignoreCase)
+	}
+	orgs := "SELECT d.org_id FROM domains d WHERE d.instance_id = " + w.Instance() + " AND d.org_id IS NOT NULL AND d.is_primary"
+	domain := func(text string, method object.TextFilterMethod) string {
+		return "t.org_id = ANY(ARRAY(" + orgs + " AND " + w.Text("d.domain", text, method|ignoreCase) + "))"
+	}
+	none := "NOT EXISTS (" + orgs + " AND d.org_id = t.org_id)"
+	at := strings.LastIndexByte(text, '@')
+	before, after := text, ""
+	if at >= 0 {
+		before, after = text[:at], text[at+1:]
+	}
+	var any []string
+	switch method := filter.GetMethod() &^ 1; {
+	case method == startsWith || method == contains:
+		any = append(any, name(text, method))
+	default: // the end of a username is not the end of a login name
+		any = append(any, none+" AND "+name(text, method))
+	}
+	switch method := filter.GetMethod() &^ 1; {
+	case at >= 0 && method == equals:
+		any = append(any, name(before, equals)+" AND "+domain(after, equals))
+	case at >= 0 && method == startsWith:
+		any = append(any, name(before, equals)+" AND "+domain(after, startsWith))
+	case at >= 0 && method == endsWith:
+		any = append(any, name(before, endsWith)+" AND "+domain(after, equals))
+	case at >= 0:
+		any = append(any, name(before, endsWith)+" AND "+domain(after, startsWith))
+	case method == contains || method == endsWith:
+		any = append(any, domain(text, method))
+	}
+	w.And("(" + strings.Join(any, " OR ") + ")")
+}
+
+func byEmails(w *resource.Where, value protoreflect.Value) {
+	folded := []string{}
+	for _, address := range value.Message().Interface().(*userv3.InEmailsFilter).GetEmails() {
+		folded = append(folded, resource.Fold(address))
+	}
+	w.And("t.email_folded = ANY(" + w.Arg(folded) + "::text[])")
+}
+
+// byPhone compares numbers, which have no case.
+func byPhone(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*object.TextFilter)
+	pattern, folded := resource.Patterns(filter.GetText(), filter.GetMethod())
+	if pattern == nil {
+		pattern = folded
+	}
+	w.And("t.phone LIKE " + w.Arg(*pattern))
+}
+
+func byType(w *resource.Where, value protoreflect.Value) {
+	w.And("t.user_type = " + w.Arg(int16(value.Message().Interface().(*userv3.UserTypeFilter).GetType())))
+}
+
+const ofUser = "t.id IN (SELECT m.user_id FROM user_metadata m WHERE m.instance_id = "
+
+func byMetadataKey(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*object.TextFilter)
+	w.And(ofUser + w.Instance() + " AND " + w.Text("m.id", filter.GetText(), filter.GetMethod()) + ")")
+}
+
+func byMetadata(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*userv3.MetadataFilter)
+	w.And(ofUser + w.Instance() + " AND m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea))")
+}

@@ -1,0 +1,59 @@
+package user
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+func ofUserID(id string) resource.Key { return resource.Key{Column: "user_id", Value: id} }
+
+// SetUserMetadata sets the value of a key.
+func (s *Service) SetUserMetadata(ctx context.Context, req *userv3.SetUserMetadataRequest) (*userv3.SetUserMetadataResponse, error) {
+	var details *object.Details
+	set := &eventv1.UserMetadataSet{Key: req.GetKey()}
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		user, err := s.users.Lock(ctx, tx, req.GetUserId()) // so that one of two callers creates the key
+		if err != nil {
+			return err
+		}
+		entry, err := s.metadata.Lock(ctx, tx, req.GetKey(), ofUserID(user.ID))
+		if isNotFound(err) {
+			entry = &db.UserMetadatum{ID: req.GetKey(), UserID: user.ID, OrgID: user.OrgID, Value: req.GetMetadata().GetValue()}
+			details, err = s.metadata.CreateIn(ctx, tx, entry, set)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		old := *entry
+		entry.Value = req.GetMetadata().GetValue()
+		_, err = s.metadata.Save(ctx, tx, &old, entry, set)
+		details = s.metadata.Details(entry)
+		return err
+	})
+	return &userv3.SetUserMetadataResponse{Details: details}, err
+}
+
+// DeleteUserMetadata deletes a key.
+func (s *Service) DeleteUserMetadata(ctx context.Context, req *userv3.DeleteUserMetadataRequest) (*userv3.DeleteUserMetadataResponse, error) {
+	details, err := s.metadata.Delete(ctx, req.GetKey(), &eventv1.UserMetadataRemoved{Key: req.GetKey()}, nil, ofUserID(req.GetUserId()))
+	return &userv3.DeleteUserMetadataResponse{Details: details}, err
+}
+
+// SearchUserMetadata finds the entries that meet all filters.
+func (s *Service) SearchUserMetadata(ctx context.Context, req *userv3.SearchUserMetadataRequest) (*userv3.SearchUserMetadataResponse, error) {
+	rows, details, err := s.metadata.Search(ctx, req, ofUserID(req.GetUserId()))
+	return &userv3.SearchUserMetadataResponse{
+		Details: details, SortingColumn: req.GetSortingColumn(),
+		Result: resource.All(s.metadata, rows, func(entry *db.UserMetadatum) *userv3.GetUserMetadata {
+			return &userv3.GetUserMetadata{Key: entry.ID}
+		}),
+	}, err
+}

@@ -1,0 +1,111 @@
+package user
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+)
+
+// newPassword is a password in plain text or as a hash: userv3.Password and
+// userv3.SetPassword.
+type newPassword interface {
+	GetPlain() string
+	GetHash() string
+}
+
+// setPassword gives a user that is not stored yet a password. Hashing is slow,
+// so it never runs within a transaction.
+func (s *Service) setPassword(ctx context.Context, user *row, password newPassword, field string) error {
+	hash, now := password.GetHash(), s.Now()
+	if hash != "" {
+		if _, err := secret.ParseHash(hash); err != nil {
+			return fault.Invalid("INVALID_HASH", field+".hash", "is in no known format or beyond its bounds")
+		}
+	} else {
+		name := resource.Fold(password.GetPlain())
+		if name == resource.Fold(user.Username) || name == resource.Fold(user.LoginName) {
+			return fault.Invalid("PASSWORD_IS_USERNAME", field+".plain", "must not be the username")
+		}
+		made, err := secret.New(ctx, password.GetPlain())
+		if err != nil {
+			return err
+		}
+		hash = made
+	}
+	user.PasswordHash, user.PasswordChanged = &hash, &now
+	return nil
+}
+
+// SetPassword replaces the password of a human.
+func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordRequest) (*userv3.SetPasswordResponse, error) {
+	user, err := s.users.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	if user.UserType != human {
+		return nil, notHuman()
+	}
+	if err := s.maySetPassword(ctx, user, req.GetNewPassword()); err != nil {
+		return nil, err
+	}
+	replaced := *user
+	if err := s.setPassword(ctx, user, req.GetNewPassword(), "newPassword"); err != nil {
+		return nil, err
+	}
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(_ pgx.Tx, now *row) error {
+		if !sameHash(now.PasswordHash, replaced.PasswordHash) {
+			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
+		}
+		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
+		now.PasswordChangeRequired = req.GetNewPassword().GetChangeRequired()
+		return nil
+	})
+	return &userv3.SetPasswordResponse{Details: details}, err
+}
+
+func sameHash(a, b *string) bool {
+	return (a == nil) == (b == nil) && (a == nil || bytes.Equal([]byte(*a), []byte(*b)))
+}
+
+func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv3.SetPassword) error {
+	const field = "newPassword.currentPassword"
+	if policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
+		if err := s.mayBecome(ctx, s.DB.Conn(ctx), user); err != nil {
+			return err
+		}
+	} else {
+		if password.CurrentPassword == nil {
+			return fault.Invalid("CURRENT_PASSWORD_MISSING", field, "has to be given for the user's own password")
+		}
+		if password.GetHash() != "" {
+			return fault.New(fault.PermissionDenied, "HASH_NOT_PERMITTED", "users set their own password in plain text").On("newPassword.hash")
+		}
+	}
+	if password.CurrentPassword == nil {
+		return nil
+	}
+	hash := ""
+	if user.PasswordHash != nil {
+		hash = *user.PasswordHash
+	}
+	matches, _, err := secret.Verify(ctx, hash, password.GetCurrentPassword())
+	if err == nil && !matches {
+		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
+	}
+	return err
+}
+
+// isNotFound reports whether an error says that something does not exist.
+func isNotFound(err error) bool {
+	refusal, ok := errors.AsType[*fault.Error](err)
+	return ok && refusal.Kind == fault.NotFound
+}

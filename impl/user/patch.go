@@ -1,0 +1,120 @@
+package user
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+)
+
+// PatchUser changes the fields that are present. A new username is an event of
+// its own, so that who follows names need not read the others.
+func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (*userv3.PatchUserResponse, error) {
+	var details *object.Details
+	changed := false
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		user, err := s.users.Lock(ctx, tx, req.GetId())
+		if err != nil {
+			return err
+		}
+		old := *user
+		if err := s.mayPatch(ctx, tx, user, req.GetUser()); err != nil {
+			return err
+		}
+		if req.GetUser().Username != nil {
+			if user.Username, err = canonical(req.GetUser().GetUsername()); err != nil {
+				return err
+			}
+		}
+		followName(&old, user)
+		renamed, err := s.users.Save(ctx, tx, &old, user, &eventv1.UsernameChanged{})
+		if err != nil {
+			return err
+		}
+		old = *user
+		payload, err := s.patch(user, req.GetUser())
+		if err != nil {
+			return err
+		}
+		changed, err = s.users.Save(ctx, tx, &old, user, payload)
+		changed = changed || renamed
+		details = s.users.Details(user)
+		return err
+	})
+	if changed {
+		s.Invalidate()
+	}
+	return &userv3.PatchUserResponse{Details: details}, s.users.Refusal(err)
+}
+
+// mayPatch keeps users to their own profile, and callers from taking over a user
+// who holds more by its address (SEC-180, SEC-235).
+func (s *Service) mayPatch(ctx context.Context, tx pgx.Tx, user *row, patch *userv3.PatchUser) error {
+	of := patch.GetHuman()
+	if !policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
+		if patch.Username != nil || patch.GetService() != nil || of.GetEmail() != nil || of.GetPhone() != nil || of != nil && of.PasswordChangeRequired != nil {
+			return fault.New(fault.PermissionDenied, "OWN_PROFILE_ONLY", "users may change their own profile only")
+		}
+	}
+	if of.GetEmail() != nil || of.GetPhone() != nil {
+		return s.mayBecome(ctx, tx, user)
+	}
+	return nil
+}
+
+// patch changes what is particular to the type of a user.
+func (s *Service) patch(user *row, patch *userv3.PatchUser) (event.Payload, error) {
+	old := *user
+	if patch.GetService() != nil {
+		if user.UserType != service {
+			return nil, notService()
+		}
+		s.users.Assign(user, patch.GetService())
+		if patch.GetService().Name != nil {
+			user.DisplayName = patch.GetService().GetName()
+		}
+		user.AccessTokenType = max(user.AccessTokenType, opaque)
+		return &eventv1.MachineChanged{}, nil
+	}
+	if patch.GetHuman() == nil {
+		return &eventv1.HumanChanged{}, nil
+	}
+	if user.UserType != human {
+		return nil, notHuman()
+	}
+	s.users.Assign(user, patch.GetHuman())
+	if user.DisplayName == "" {
+		user.DisplayName = defaultName(user)
+	}
+	followName(&old, user)
+	email, phone := patch.GetHuman().GetEmail(), patch.GetHuman().GetPhone()
+	user.IsEmailVerified = verified(user.IsEmailVerified, old.Email, user.Email, email.GetIsVerified(), email != nil && email.IsVerified != nil)
+	user.IsPhoneVerified = verified(user.IsPhoneVerified, old.Phone, user.Phone, phone.GetIsVerified(), phone != nil && phone.IsVerified != nil)
+	return &eventv1.HumanChanged{}, nil
+}
+
+// verified returns whether an address counts as verified after a patch: one that
+// is new does only when the patch says so, none never does.
+func verified(was bool, old, address string, said, present bool) bool {
+	switch {
+	case address == "":
+		return false
+	case present:
+		return said
+	}
+	return was && old == address
+}
+
+// followName lets a display name that was the default of the old names be that of
+// the new ones.
+func followName(old, user *row) {
+	if user.UserType == human && user.DisplayName == old.DisplayName && old.DisplayName == defaultName(old) {
+		user.DisplayName = defaultName(user)
+	}
+}

@@ -1,0 +1,57 @@
+package user
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/secret"
+)
+
+// SetClientSecret gives a service user a client secret. It holds 256 bits, so
+// one SHA-256 keeps it (SEC-053); the one before it may stay good for a while
+// (SEC-059).
+func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecretRequest) (*userv3.SetClientSecretResponse, error) {
+	value := secret.Random()
+	hash := policy.HashToken(value)
+	var clientID string
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretSet{}, func(tx pgx.Tx, user *row) error {
+		if user.UserType != service {
+			return notService()
+		}
+		if err := s.mayBecome(ctx, tx, user); err != nil {
+			return err
+		}
+		clientID = user.Username
+		user.OldSecretHash, user.OldSecretUntil = nil, nil
+		if overlap := req.GetSecret().GetOverlap().AsDuration(); overlap > 0 && user.SecretHash != nil {
+			until := s.Now().Add(overlap)
+			user.OldSecretHash, user.OldSecretUntil = user.SecretHash, &until
+		}
+		user.SecretHash = hash[:]
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &userv3.SetClientSecretResponse{Details: details, ClientId: clientID, ClientSecret: value}, nil
+}
+
+// DeleteClientSecret takes the client secrets from a service user.
+func (s *Service) DeleteClientSecret(ctx context.Context, req *userv3.DeleteClientSecretRequest) (*userv3.DeleteClientSecretResponse, error) {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretRemoved{}, func(_ pgx.Tx, user *row) error {
+		if user.UserType != service {
+			return notService()
+		}
+		if user.SecretHash == nil {
+			return fault.New(fault.FailedPrecondition, "NO_SECRET", "the user has no client secret")
+		}
+		user.SecretHash, user.OldSecretHash, user.OldSecretUntil = nil, nil, nil
+		return nil
+	})
+	return &userv3.DeleteClientSecretResponse{Details: details}, err
+}

@@ -1,0 +1,246 @@
+// Package user manages the users of an instance, humans and services, with their
+// metadata and credentials.
+//
+// Service implements contracts/proto/writ/user. What is the same for all
+// resources is package resource. Peculiar to users are canonical usernames
+// (name.go), login names, which exist only when they are read (filter.go),
+// passwords (password.go) and the other credentials (token.go, key.go, secret.go),
+// and that nobody gets the means to act as somebody who holds more (SEC-235).
+package user
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+// Service implements the users API. It is safe for concurrent use.
+type Service struct {
+	userv3.UnsafeServiceUsersServer
+
+	resource.Env
+	queries  *db.Queries
+	users    *resource.Table[row]
+	metadata *resource.Table[db.UserMetadatum]
+	tokens   *resource.Table[db.PersonalAccessToken]
+	keys     *resource.Table[db.MachineKey]
+}
+
+var _ userv3.ServiceUsersServer = (*Service)(nil)
+
+// row is a user with what is read along.
+type row struct {
+	db.User
+	LoginName string `sql:"t.username || coalesce((SELECT '@' || d.domain FROM domains d WHERE d.instance_id = t.instance_id AND d.org_id = t.org_id AND d.is_primary), '')"`
+	HasSecret bool   `sql:"(t.secret_hash IS NOT NULL)"`
+}
+
+const (
+	active   = int16(userv3.UserState_USER_STATE_ACTIVE)
+	inactive = int16(userv3.UserState_USER_STATE_INACTIVE)
+	locked   = int16(userv3.UserState_USER_STATE_LOCKED)
+	human    = int16(userv3.UserType_USER_TYPE_HUMAN)
+	service  = int16(userv3.UserType_USER_TYPE_SERVICE)
+	opaque   = int16(userv3.AccessTokenType_ACCESS_TOKEN_TYPE_OPAQUE)
+)
+
+// New returns a Service over env.
+func New(env resource.Env) *Service {
+	return &Service{
+		Env: env, queries: db.New(),
+		users: resource.NewTable[row](env, resource.Spec{
+			Table: "users", Kind: "user", User: "id", Remembered: true,
+			Fields: map[string]string{
+				"email_address": "email", "email_is_verified": "is_email_verified",
+				"phone_number": "phone", "phone_is_verified": "is_phone_verified", "service_name": "display_name",
+			},
+			Sort: map[string]string{"type": "t.user_type"},
+			Filters: map[string]resource.FilterFunc{
+				"login_name": byLoginName, "in_emails": byEmails, "phone": byPhone, "type": byType,
+				"metadata_key": byMetadataKey, "metadata": byMetadata,
+			},
+			Refusals: map[string]func() *fault.Error{"users_pkey": idTaken},
+		}),
+		metadata: resource.NewTable[db.UserMetadatum](env, resource.Spec{
+			Table: "user_metadata", Kind: "metadata", Under: "user_id", Aggregate: "user_id",
+			Sort: map[string]string{"key": "t.id"},
+			Filters: map[string]resource.FilterFunc{"key": func(w *resource.Where, value protoreflect.Value) {
+				filter := value.Message().Interface().(*object.TextFilter)
+				w.And(w.Text("t.id", filter.GetText(), filter.GetMethod()))
+			}},
+		}),
+		tokens: resource.NewTable[db.PersonalAccessToken](env, resource.Spec{
+			Table: "personal_access_tokens", Kind: "pat", Aggregate: "user_id", Remembered: true,
+		}),
+		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", Aggregate: "user_id"}),
+	}
+}
+
+func idTaken() *fault.Error {
+	return fault.New(fault.AlreadyExists, "USER_ID_TAKEN", "the ID is or was in use").On("user.id")
+}
+
+// CreateUser creates a user. An ID that a user had before is refused (SEC-219).
+func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest) (*userv3.CreateUserResponse, error) {
+	user, call := &row{}, policy.CallFrom(ctx)
+	s.users.Assign(user, req.GetUser())
+	user.State, user.UserType = active, human
+	name, err := canonical(user.Username)
+	if err != nil {
+		return nil, err
+	}
+	user.Username = name
+	var payload event.Payload = &eventv1.HumanAdded{}
+	if of := req.GetUser().GetService(); of != nil {
+		user.UserType, user.DisplayName, payload = service, of.GetName(), &eventv1.MachineAdded{}
+	} else if user.DisplayName == "" {
+		user.DisplayName = defaultName(user)
+	}
+	user.AccessTokenType = max(user.AccessTokenType, opaque)
+	domain, err := s.queries.LoginDomain(ctx, s.DB.Conn(ctx), db.LoginDomainParams{InstanceID: call.Context.InstanceID, OrgID: call.Context.OrgID})
+	if err != nil {
+		return nil, err
+	}
+	user.LoginName = strings.TrimSuffix(user.Username+"@"+domain, "@")
+	if password := req.GetUser().GetHuman().GetPassword(); password != nil {
+		if err := s.setPassword(ctx, user, password, "user.human.password"); err != nil {
+			return nil, err
+		}
+		user.PasswordChangeRequired = password.GetChangeRequired()
+	}
+	var details *object.Details
+	err = s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if err := s.refuseUsedID(ctx, tx, user.ID); err != nil {
+			return err
+		}
+		details, err = s.users.CreateIn(ctx, tx, user, payload)
+		return err
+	})
+	return &userv3.CreateUserResponse{Details: details}, err
+}
+
+func (s *Service) refuseUsedID(ctx context.Context, tx pgx.Tx, id string) error {
+	if id == "" {
+		return nil
+	}
+	used, err := s.queries.EverUsed(ctx, tx, db.EverUsedParams{
+		InstanceID: policy.CallFrom(ctx).Context.InstanceID, AggregateType: "user", AggregateID: id,
+	})
+	if err == nil && used {
+		return idTaken()
+	}
+	return err
+}
+
+// DeleteUser deletes a user and everything that belongs to it.
+func (s *Service) DeleteUser(ctx context.Context, req *userv3.DeleteUserRequest) (*userv3.DeleteUserResponse, error) {
+	details, err := s.users.Delete(ctx, req.GetId(), &eventv1.UserRemoved{}, nil)
+	return &userv3.DeleteUserResponse{Details: details}, err
+}
+
+// GetUser reads one user.
+func (s *Service) GetUser(ctx context.Context, req *userv3.GetUserRequest) (*userv3.GetUserResponse, error) {
+	user, err := s.users.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &userv3.GetUserResponse{User: resource.Into(s.users, user, view(user))}, nil
+}
+
+// SearchUsers finds the users that meet all filters.
+func (s *Service) SearchUsers(ctx context.Context, req *userv3.SearchUsersRequest) (*userv3.SearchUsersResponse, error) {
+	rows, details, err := s.users.Search(ctx, req)
+	return &userv3.SearchUsersResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.users, rows, view)}, err
+}
+
+func view(user *row) *userv3.GetUser {
+	if user.UserType == service {
+		return &userv3.GetUser{Type: &userv3.GetUser_Service{Service: &userv3.GetService{}}}
+	}
+	return &userv3.GetUser{Type: &userv3.GetUser_Human{Human: &userv3.GetHuman{}}}
+}
+
+// DeactivateUser makes a user inactive.
+func (s *Service) DeactivateUser(ctx context.Context, req *userv3.DeactivateUserRequest) (*userv3.DeactivateUserResponse, error) {
+	details, err := s.users.SetState(ctx, req.GetId(), inactive, &eventv1.UserDeactivated{}, active, locked)
+	return &userv3.DeactivateUserResponse{Details: details}, err
+}
+
+// ActivateUser makes an inactive user active.
+func (s *Service) ActivateUser(ctx context.Context, req *userv3.ActivateUserRequest) (*userv3.ActivateUserResponse, error) {
+	details, err := s.users.SetState(ctx, req.GetId(), active, &eventv1.UserReactivated{}, inactive)
+	return &userv3.ActivateUserResponse{Details: details}, err
+}
+
+// LockUser locks an active user.
+func (s *Service) LockUser(ctx context.Context, req *userv3.LockUserRequest) (*userv3.LockUserResponse, error) {
+	details, err := s.users.SetState(ctx, req.GetId(), locked, &eventv1.UserLocked{}, active)
+	return &userv3.LockUserResponse{Details: details}, err
+}
+
+// UnlockUser makes a locked user active.
+func (s *Service) UnlockUser(ctx context.Context, req *userv3.UnlockUserRequest) (*userv3.UnlockUserResponse, error) {
+	details, err := s.users.SetState(ctx, req.GetId(), active, &eventv1.UserUnlocked{}, locked)
+	return &userv3.UnlockUserResponse{Details: details}, err
+}
+
+// placeOf returns where a user is.
+func placeOf(user *row) policy.Place {
+	at := policy.Place{InstanceID: user.InstanceID, UserID: user.ID}
+	if user.OrgID != nil {
+		at.OrgID = *user.OrgID
+	}
+	return at
+}
+
+// mayBecome refuses to give the means to act as a user who holds roles that the
+// caller could not give (SEC-235).
+func (s *Service) mayBecome(ctx context.Context, tx db.DBTX, user *row) error {
+	call := policy.CallFrom(ctx)
+	if user.ID == call.Caller.UserID && user.InstanceID == call.Caller.InstanceID {
+		return nil
+	}
+	memberships, err := s.queries.MembershipPlaces(ctx, tx, db.MembershipPlacesParams{InstanceID: user.InstanceID, UserID: user.ID})
+	if err != nil {
+		return err
+	}
+	for _, m := range memberships {
+		at := policy.Place{InstanceID: user.InstanceID, OrgID: m.OrgID, ProjectID: m.ProjectID, ProjectGrantID: m.ProjectGrantID}
+		if call.MayGrant(m.Roles, policyv1.Level(m.Level), at, "") != nil {
+			return fault.New(fault.PermissionDenied, "USER_HOLDS_MORE", "the user holds roles that the caller could not give")
+		}
+	}
+	return nil
+}
+
+// lockService locks a service user to whom the caller may give credentials.
+func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*row, error) {
+	user, err := s.users.Lock(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	if user.UserType != service {
+		return nil, notService()
+	}
+	return user, s.mayBecome(ctx, tx, user)
+}
+
+func notService() *fault.Error {
+	return fault.New(fault.FailedPrecondition, "NOT_A_SERVICE", "the user is a human; only services have this")
+}
+
+func notHuman() *fault.Error {
+	return fault.New(fault.FailedPrecondition, "NOT_A_HUMAN", "the user is a service; only humans have this")
+}
