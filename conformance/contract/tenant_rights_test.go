@@ -183,7 +183,7 @@ func (o *tenant) servant(orgID, name string, roles ...string) *person {
 		return nil
 	}
 	p := &person{id: idOf(operationOf(create), create, o.as(o.token, create))}
-	pat := o.as(o.token, named(o.t, "CreatePersonalAccessToken", `{"userId":"`+p.id+`","personalAccessToken":{"name":"`+name+`"}}`))
+	pat := o.as(o.token, named(o.t, "CreatePersonalAccessToken", `{"userId":"`+p.id+`","pat":{"name":"`+name+`"}}`))
 	p.token = pat.ProtoReflect().Get(pat.ProtoReflect().Descriptor().Fields().ByName("token")).String()
 	if len(roles) > 0 {
 		p.membership = o.give(ctx, p.id, roles...)
@@ -238,6 +238,7 @@ func TestSEC235_NobodyGivesMoreThanTheyHold(t *testing.T) {
 		{"IAM_OWNER gives SYSTEM_OWNER in the instance", v.token, give("", admin.id, "", "SYSTEM_OWNER")},
 		{"IAM_OWNER makes its role one of the system", v.token, patch("", admin.membership, "SYSTEM_OWNER")},
 		{"IAM_OWNER gives IAM_OWNER of another instance", v.token, give(`"ctx":{"instanceId":"`+w.other.instanceID+`"},`, admin.id, "", "IAM_OWNER")},
+		{"IAM_OWNER of another instance gives a user of this one IAM_OWNER there", w.other.token, give("", viewer.id, "", "IAM_OWNER")},
 		{"IAM_OWNER of another instance gives IAM_OWNER here", w.other.token, give(`"ctx":{"instanceId":"`+v.instanceID+`"},`, admin.id, "", "IAM_OWNER")},
 	}
 	for _, role := range []string{"ORG_USER_MANAGER", "ORG_OWNER_VIEWER", "ORG_SETTINGS_MANAGER", "ORG_USER_PERMISSION_EDITOR", "ORG_PROJECT_CREATOR"} {

@@ -37,6 +37,7 @@ type tenant struct {
 type thing struct {
 	id     string
 	within []string // the IDs that its address has before its own
+	token  string   // that its creation answered, as proof for other operations
 }
 
 // world is two instances; the first has an organization that callers of the other
@@ -238,6 +239,9 @@ func variants(base proto.Message, op *operation) []proto.Message {
 	return all
 }
 
+// absent is the ID of nothing, where nothing was made.
+const absent = "00000000-0000-4000-8000-000000000000"
+
 // addresses returns the addresses of an operation that objects of the tenant
 // have: of what it is about or, when none was made, of what that would be in.
 func (o *tenant) addresses(op *operation) [][]string {
@@ -250,7 +254,7 @@ func (o *tenant) addresses(op *operation) [][]string {
 		for _, object := range o.objects[of[known-1]] {
 			address := append(slices.Clone(object.within), object.id)
 			for len(address) < len(of) {
-				address = append(address, "00000000-0000-4000-8000-000000000000")
+				address = append(address, absent)
 			}
 			all = append(all, address)
 		}
@@ -303,13 +307,21 @@ func (o *tenant) furnish() {
 var better = map[protoreflect.Name]string{
 	"CreateUserSchemaRequest": `{"userSchema":{"type":"tenant","schema":{"type":"object"}}}`,
 	"PatchUserSchemaRequest":  `{"userSchema":{"schema":{"type":"object"}}}`,
+	"CreateMachineKeyRequest": `{"key":{}}`,
+	"PatchSessionRequest":     `{"session":{"metadata":{"key":"dmFsdWU="}}}`,
+	"CreateSessionRequest":    `{"session":{"checks":{"user":{"userId":"unknown"}}}}`,
 }
 
-// valid returns a request that keeps the rules and names nothing that exists.
+// valid returns a request that keeps the rules, names nothing that exists and
+// leaves the choice of an ID to the server.
 func (s *suite) valid(op *operation) (proto.Message, error) {
 	text := better[op.method.Input().Name()]
 	if text == "" {
-		return example(s.t, s.Server, op)
+		req, err := example(s.t, s.Server, op)
+		if at := chosenID(op); err == nil && at != nil && has(req, at) {
+			holder(req, at, false).Clear(at.field())
+		}
+		return req, err
 	}
 	req := op.question()
 	if err := protojson.Unmarshal([]byte(text), req); err != nil {
@@ -367,7 +379,7 @@ func (o *tenant) make(op *operation, base proto.Message) error {
 			err = errors.New(got.String())
 			continue
 		}
-		object := thing{chosen, address}
+		object := thing{id: chosen, within: address, token: tokenOf(got.message)}
 		if !put {
 			object.id = idOf(op, req, got.message)
 		}
@@ -398,6 +410,38 @@ func (o *tenant) create(op *operation, req proto.Message) outcome {
 		}
 		if !renamed {
 			return got
+		}
+	}
+}
+
+// tokenOf returns the token that an answer holds, or "".
+func tokenOf(answer proto.Message) string {
+	fields := answer.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if field := fields.Get(i); isToken(field) {
+			return answer.ProtoReflect().Get(field).String()
+		}
+	}
+	return ""
+}
+
+func isToken(field protoreflect.FieldDescriptor) bool {
+	return field.Kind() == protoreflect.StringKind && !field.IsList() && (field.Name() == "token" || strings.HasSuffix(string(field.Name()), "_token"))
+}
+
+// setToken sets the tokens that a request asks for to that of the object it is
+// about, if there is one.
+func (o *tenant) setToken(op *operation, req proto.Message) {
+	of, _ := op.rule().collections()
+	for _, at := range locations(op.method.Input(), nil) {
+		if len(of) == 0 || !isToken(at.field()) {
+			continue
+		}
+		last := op.rule().variables[len(of)-1]
+		for _, object := range o.objects[of[len(of)-1]] {
+			if object.token != "" && object.id == req.ProtoReflect().Get(last).String() {
+				setReference(req, at, object.token)
+			}
 		}
 	}
 }
