@@ -285,6 +285,9 @@ func (w *world) walkUnknown(op *operation, who intruder) (calls int) {
 func (w *world) control() {
 	t, v := w.victim.t, w.victim
 	before := w.other.snapshot()
+	for range 3 {
+		v.furnish() // so that there is another one when an operation ends the first
+	}
 	rank := func(op *operation) int {
 		switch {
 		case reads(op):
@@ -306,6 +309,9 @@ func (w *world) control() {
 		reached := false
 		var last outcome
 		for _, attack := range attacks {
+			if reached {
+				break // the others are left for the next operations
+			}
 			v.setToken(op, attack.req)
 			last = v.transports[1].call(t, v.wrong(), v.token, attack.req)
 			reached = reached || last.refusal == nil || last.code() != codes.PermissionDenied && last.code() != codes.NotFound && last.code() != codes.Unauthenticated
