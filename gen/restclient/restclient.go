@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/oapi-codegen/runtime"
-	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AccessTokenType.
@@ -2298,7 +2297,7 @@ type NameFilter struct {
 // OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
 type OTPEmail struct {
 	// Address The address.
-	Address openapi_types.Email `json:"address"`
+	Address string `json:"address"`
 
 	// IsVerified The caller vouches for the address. Only the value true is valid, and not for users themselves.
 	IsVerified *OTPEmailIsVerified `json:"isVerified,omitempty"`

@@ -1577,9 +1577,9 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"returnCode\x12*\n" +
 	"\vis_verified\x18\x04 \x01(\bB\a\xbaH\x04j\x02\b\x01H\x00R\n" +
 	"isVerifiedB\x0e\n" +
-	"\fverification\"\x84\x02\n" +
-	"\bOTPEmail\x12&\n" +
-	"\aaddress\x18\x01 \x01(\tB\f\xbaH\tr\a\x10\x01\x18\xc8\x01`\x01R\aaddress\x12F\n" +
+	"\fverification\"\xb9\x02\n" +
+	"\bOTPEmail\x12[\n" +
+	"\aaddress\x18\x01 \x01(\tBA\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.comR\aaddress\x12F\n" +
 	"\tsend_code\x18\x02 \x01(\v2'.writ.authenticator.v3alpha.OTPSendCodeH\x00R\bsendCode\x12L\n" +
 	"\vreturn_code\x18\x03 \x01(\v2).writ.authenticator.v3alpha.OTPReturnCodeH\x00R\n" +
 	"returnCode\x12*\n" +
