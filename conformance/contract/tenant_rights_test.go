@@ -293,7 +293,11 @@ func TestSEC235_NobodyGivesMoreThanTheyHold(t *testing.T) {
 				t.Errorf("%s: %v", op.method.Name(), err)
 				continue
 			}
-			for _, req := range variants(base, op) {
+			requests := variants(base, op)
+			if op.rule().verb == http.MethodPatch {
+				requests = requests[:1] // the example has an address
+			}
+			for _, req := range requests {
 				setAddress(op, req, []string{id})
 				tries = append(tries, try{"ORG_OWNER gets into IAM_OWNER, " + kind + ", by " + string(op.method.Name()), v.OrgOwnerToken, req})
 			}
@@ -309,8 +313,8 @@ func TestSEC235_NobodyGivesMoreThanTheyHold(t *testing.T) {
 				newest := v.in(t).newest()
 				got := over.call(t, v.in(t).wrong(), test.token, test.req)
 				if got.refusal == nil || got.code() != codes.PermissionDenied && got.code() != codes.NotFound &&
-					!slices.Contains([]string{"UNKNOWN_ROLE", "CONTEXT_NOT_APPLICABLE", "USER_NOT_HUMAN", "USER_NOT_SERVICE"}, got.reason()) {
-					t.Errorf("%s: got %s, want a refusal", over.name(), got)
+					!slices.Contains([]string{"UNKNOWN_ROLE", "CONTEXT_NOT_APPLICABLE", "USER_NOT_HUMAN", "NOT_A_HUMAN", "NOT_A_SERVICE"}, got.reason()) {
+					t.Errorf("%s: %s: got %s, want a refusal", over.name(), shown(test.req), got)
 				}
 				if now := v.in(t).newest(); now != newest {
 					t.Errorf("%s: something was written", over.name())
