@@ -63,9 +63,8 @@ func newWorld(t *testing.T) *world {
 	victim := &tenant{suite: s, token: s.AdminToken, instanceID: s.InstanceID, host: "localhost", orgID: org.GetDetails().GetId()}
 
 	const host = "other.example"
-	instance := s.as(s.SystemToken, &instancev3.CreateInstanceRequest{Instance: &instancev3.Instance{
-		Name: name, Domain: host, OrganizationName: ptr(name), OwnerUsername: ptr("owner"),
-	}}).(*instancev3.CreateInstanceResponse)
+	instance := s.as(s.SystemToken, named(t, "CreateInstance",
+		`{"instance":{"name":"`+name+`","domain":"`+host+`","organizationName":"`+name+`","ownerUsername":"owner"}}`)).(*instancev3.CreateInstanceResponse)
 	there := *s
 	there.transports = transportsTo(t, s.Server, host)
 	other := &tenant{suite: &there, token: instance.GetOwnerToken(), instanceID: instance.GetDetails().GetId(), host: host, orgID: instance.GetOrganizationId()}
