@@ -103,7 +103,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: true}, listener, func() error { return d.announce(out, listener, applied) })
+	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: true}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -142,7 +142,7 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir 
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	applied, err := applySeed(ctx, db, file, known, true)
+	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{Known: known, Reissue: true})
 	if err != nil || len(applied.Generated) == 0 {
 		return applied, err
 	}
@@ -165,16 +165,19 @@ func (d *dev) sealer(dir string) (secret.Sealer, error) {
 
 // readyInfo is the content of the ready file. Its keys are a fixed interface.
 type readyInfo struct {
-	Issuer        string     `json:"issuer"`
-	Addr          string     `json:"addr"`
-	InstanceID    string     `json:"instance_id"`
-	OrgID         string     `json:"org_id"`
-	AdminToken    string     `json:"admin_token"`
-	ViewerToken   string     `json:"viewer_token"`
-	OrgOwnerToken string     `json:"org_owner_token"`
-	NobodyToken   string     `json:"nobody_token"`
-	SystemToken   string     `json:"system_token"`
-	User          *readyUser `json:"user,omitempty"`
+	Issuer        string                 `json:"issuer"`
+	Addr          string                 `json:"addr"`
+	InstanceID    string                 `json:"instance_id"`
+	OrgID         string                 `json:"org_id"`
+	ProjectID     string                 `json:"project_id"`
+	AdminToken    string                 `json:"admin_token"`
+	ViewerToken   string                 `json:"viewer_token"`
+	OrgOwnerToken string                 `json:"org_owner_token"`
+	NobodyToken   string                 `json:"nobody_token"`
+	SystemToken   string                 `json:"system_token"`
+	User          *readyUser             `json:"user,omitempty"`
+	ServiceUser   *readyClient           `json:"service_user,omitempty"`
+	Clients       map[string]readyClient `json:"clients"`
 }
 
 type readyUser struct {
@@ -184,9 +187,19 @@ type readyUser struct {
 	Email     string `json:"email"`
 }
 
-// newReadyInfo picks from what a seed came to the first user of each kind.
-func newReadyInfo(addr net.Addr, applied *seed.Applied) readyInfo {
-	info := readyInfo{Issuer: "http://" + addr.String(), Addr: addr.String()}
+// readyClient is a client of the token endpoint: an app or a service user.
+type readyClient struct {
+	ClientID              string `json:"client_id"`
+	ClientSecret          string `json:"client_secret,omitempty"`
+	KeyFile               string `json:"key_file,omitempty"`
+	RedirectURI           string `json:"redirect_uri,omitempty"`
+	PostLogoutRedirectURI string `json:"post_logout_redirect_uri,omitempty"`
+}
+
+// newReadyInfo picks from what a seed came to the first of each kind. Key files
+// are written to dir.
+func newReadyInfo(addr net.Addr, applied *seed.Applied, dir string) (readyInfo, error) {
+	info := readyInfo{Issuer: "http://" + addr.String(), Addr: addr.String(), Clients: map[string]readyClient{}}
 	first := func(to *string, value string) {
 		if *to == "" {
 			*to = value
@@ -207,17 +220,55 @@ func newReadyInfo(addr net.Addr, applied *seed.Applied) readyInfo {
 			first(&info.ViewerToken, user.Token)
 		case has("ORG_OWNER"):
 			first(&info.OrgOwnerToken, user.Token)
-		case len(user.Roles) == 0:
+		case user.Token != "" && len(user.Roles) == 0:
 			first(&info.NobodyToken, user.Token)
 		}
+		if user.Secret != "" && info.ServiceUser == nil {
+			file, err := keyFile(dir, user.Username, user.Key)
+			if err != nil {
+				return info, err
+			}
+			info.ServiceUser = &readyClient{ClientID: user.Username, ClientSecret: user.Secret, KeyFile: file}
+		}
 	}
-	return info
+	for _, project := range applied.Projects[:min(1, len(applied.Projects))] {
+		info.ProjectID = project.ID
+		for _, app := range project.Apps {
+			file, err := keyFile(dir, app.Name, app.Key)
+			if err != nil {
+				return info, err
+			}
+			info.Clients[app.Name] = readyClient{
+				app.ClientID, app.Secret, file, firstOf(app.RedirectURIs), firstOf(app.PostLogoutRedirectURIs),
+			}
+		}
+	}
+	return info, nil
+}
+
+func firstOf(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// keyFile writes a key to dir and returns its path, "" when there is none.
+func keyFile(dir, name, key string) (string, error) {
+	if key == "" {
+		return "", nil
+	}
+	path := filepath.Join(dir, "key-"+name+".json")
+	return path, writeText(path, []byte(key))
 }
 
 // announce tells that the server answers: to people in words, to scripts in the
 // ready file and, off a terminal, as one line of JSON.
-func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied) error {
-	info := newReadyInfo(listener.Addr(), applied)
+func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied, dir string) error {
+	info, err := newReadyInfo(listener.Addr(), applied, dir)
+	if err != nil {
+		return err
+	}
 	if d.readyFile != "" {
 		if err := writeFile(d.readyFile, info); err != nil {
 			return err
@@ -261,12 +312,17 @@ func writeFile(path string, content any) error {
 	if err != nil {
 		return err
 	}
+	return writeText(path, append(text, '\n'))
+}
+
+// writeText writes a file that only its owner reads, whole or not at all.
+func writeText(path string, text []byte) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".writ-*") // 0600
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temporary.Name()) // fails once it was renamed
-	if _, err := temporary.Write(append(text, '\n')); err != nil {
+	if _, err := temporary.Write(text); err != nil {
 		return errors.Join(err, temporary.Close())
 	}
 	if err := errors.Join(temporary.Sync(), temporary.Close()); err != nil {

@@ -16,9 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/outgoing"
-	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
 )
 
 // now is the clock of the product: UTC, in the microseconds that PostgreSQL
@@ -126,9 +124,4 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 		return err
 	}
 	return node.Serve(ctx, listener)
-}
-
-// applySeed applies file and returns what it came to.
-func applySeed(ctx context.Context, db *store.DB, file *seed.File, known map[string]string, reissue bool) (*seed.Applied, error) {
-	return seed.Apply(ctx, seed.Config{DB: db, Now: now, NewID: newID, Known: known, Reissue: reissue}, file)
 }

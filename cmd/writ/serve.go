@@ -65,13 +65,11 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 			}
 			defer db.Close()
 			if file != nil {
-				applied, err := applySeed(ctx, db, file, nil, false)
+				applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
 				if err != nil {
 					return err
 				}
-				for _, path := range applied.Generated {
-					fmt.Fprintf(cmd.OutOrStdout(), "generated, shown once: %s = %s\n", path, applied.Secrets[path])
-				}
+				printGenerated(cmd.OutOrStdout(), applied)
 			}
 			return flags.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer}, listener, func() error {
 				logger.Info("ready", "addr", listener.Addr().String())

@@ -177,6 +177,11 @@ func candidates(field protoreflect.FieldDescriptor) (values []protoreflect.Value
 			}
 		}
 	}
+	for i, value := range values {
+		if number, ok := value.Interface().(int32); ok && field.Kind() == protoreflect.EnumKind { // rules name enums by number
+			values[i] = protoreflect.ValueOfEnum(protoreflect.EnumNumber(number))
+		}
+	}
 	add := func(value any) { values = append(values, protoreflect.ValueOf(value)) }
 	switch field.Kind() {
 	case protoreflect.StringKind:

@@ -9,6 +9,52 @@ import (
 	"time"
 )
 
+type App struct {
+	InstanceID               string     `db:"instance_id"`
+	ID                       string     `db:"id"`
+	OrgID                    string     `db:"org_id"`
+	ProjectID                string     `db:"project_id"`
+	Name                     string     `db:"name"`
+	NameFolded               string     `db:"name_folded"`
+	Type                     int16      `db:"type"`
+	State                    int16      `db:"state"`
+	ClientID                 string     `db:"client_id"`
+	AuthMethodType           int16      `db:"auth_method_type"`
+	SecretHash               []byte     `db:"secret_hash"`
+	OldSecretHash            []byte     `db:"old_secret_hash"`
+	OldSecretUntil           *time.Time `db:"old_secret_until"`
+	RedirectUris             []string   `db:"redirect_uris"`
+	PostLogoutRedirectUris   []string   `db:"post_logout_redirect_uris"`
+	ResponseTypes            []int16    `db:"response_types"`
+	GrantTypes               []int16    `db:"grant_types"`
+	ApplicationType          int16      `db:"application_type"`
+	DevelopmentMode          bool       `db:"development_mode"`
+	AccessTokenType          int16      `db:"access_token_type"`
+	AccessTokenRoleAssertion bool       `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion     bool       `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion bool       `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos           int64      `db:"clock_skew_nanos"`
+	AdditionalOrigins        []string   `db:"additional_origins"`
+	SkipNativeAppSuccessPage bool       `db:"skip_native_app_success_page"`
+	BackChannelLogoutUri     string     `db:"back_channel_logout_uri"`
+	Sequence                 int64      `db:"sequence"`
+	CreationDate             time.Time  `db:"creation_date"`
+	ChangeDate               time.Time  `db:"change_date"`
+}
+
+type AppKey struct {
+	InstanceID     string     `db:"instance_id"`
+	ID             string     `db:"id"`
+	OrgID          string     `db:"org_id"`
+	ProjectID      string     `db:"project_id"`
+	AppID          string     `db:"app_id"`
+	PublicKey      string     `db:"public_key"`
+	ExpirationDate *time.Time `db:"expiration_date"`
+	Sequence       int64      `db:"sequence"`
+	CreationDate   time.Time  `db:"creation_date"`
+	ChangeDate     time.Time  `db:"change_date"`
+}
+
 type Authenticator struct {
 	InstanceID   string    `db:"instance_id"`
 	ID           string    `db:"id"`
@@ -184,6 +230,50 @@ type PersonalAccessToken struct {
 	ChangeDate     time.Time  `db:"change_date"`
 }
 
+type Project struct {
+	InstanceID             string    `db:"instance_id"`
+	ID                     string    `db:"id"`
+	OrgID                  string    `db:"org_id"`
+	Name                   string    `db:"name"`
+	NameFolded             string    `db:"name_folded"`
+	ProjectRoleAssertion   bool      `db:"project_role_assertion"`
+	ProjectRoleCheck       bool      `db:"project_role_check"`
+	HasProjectCheck        bool      `db:"has_project_check"`
+	PrivateLabelingSetting int16     `db:"private_labeling_setting"`
+	State                  int16     `db:"state"`
+	Sequence               int64     `db:"sequence"`
+	CreationDate           time.Time `db:"creation_date"`
+	ChangeDate             time.Time `db:"change_date"`
+}
+
+type ProjectGrant struct {
+	InstanceID   string    `db:"instance_id"`
+	ID           string    `db:"id"`
+	OrgID        string    `db:"org_id"`
+	ProjectID    string    `db:"project_id"`
+	GrantedOrgID string    `db:"granted_org_id"`
+	RoleKeys     []string  `db:"role_keys"`
+	State        int16     `db:"state"`
+	Sequence     int64     `db:"sequence"`
+	CreationDate time.Time `db:"creation_date"`
+	ChangeDate   time.Time `db:"change_date"`
+}
+
+type ProjectRole struct {
+	InstanceID        string    `db:"instance_id"`
+	ID                string    `db:"id"`
+	OrgID             string    `db:"org_id"`
+	ProjectID         string    `db:"project_id"`
+	Key               string    `db:"key"`
+	KeyFolded         string    `db:"key_folded"`
+	DisplayName       string    `db:"display_name"`
+	DisplayNameFolded string    `db:"display_name_folded"`
+	Group             string    `db:"group"`
+	Sequence          int64     `db:"sequence"`
+	CreationDate      time.Time `db:"creation_date"`
+	ChangeDate        time.Time `db:"change_date"`
+}
+
 type RowCount struct {
 	InstanceID string `db:"instance_id"`
 	Resource   string `db:"resource"`
@@ -264,6 +354,20 @@ type User struct {
 	FailedPasswordAttempts int32      `db:"failed_password_attempts"`
 	FailedOtpAttempts      int32      `db:"failed_otp_attempts"`
 	FailedOtpUntil         time.Time  `db:"failed_otp_until"`
+}
+
+type UserGrant struct {
+	InstanceID     string    `db:"instance_id"`
+	ID             string    `db:"id"`
+	OrgID          string    `db:"org_id"`
+	UserID         string    `db:"user_id"`
+	ProjectID      string    `db:"project_id"`
+	ProjectGrantID *string   `db:"project_grant_id"`
+	RoleKeys       []string  `db:"role_keys"`
+	State          int16     `db:"state"`
+	Sequence       int64     `db:"sequence"`
+	CreationDate   time.Time `db:"creation_date"`
+	ChangeDate     time.Time `db:"change_date"`
 }
 
 type UserMetadatum struct {

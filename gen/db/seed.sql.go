@@ -7,125 +7,62 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
-const createInstance = `-- name: CreateInstance :exec
-INSERT INTO instances (id, name, name_folded, sequence, creation_date, change_date) VALUES ($1, $2, $3, $4, $5::timestamptz, $5::timestamptz)
+const eventsSince = `-- name: EventsSince :many
+SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() AND sequence > $1::bigint ORDER BY sequence
 `
 
-type CreateInstanceParams struct {
-	ID         string    `db:"id"`
-	Name       string    `db:"name"`
-	NameFolded string    `db:"name_folded"`
-	Sequence   int64     `db:"sequence"`
-	Now        time.Time `db:"now"`
+type EventsSinceRow struct {
+	EventType     string          `db:"event_type"`
+	AggregateType string          `db:"aggregate_type"`
+	AggregateID   string          `db:"aggregate_id"`
+	Payload       json.RawMessage `db:"payload"`
 }
 
-func (q *Queries) CreateInstance(ctx context.Context, db DBTX, arg CreateInstanceParams) error {
-	_, err := db.Exec(ctx, createInstance,
-		arg.ID,
-		arg.Name,
-		arg.NameFolded,
-		arg.Sequence,
-		arg.Now,
-	)
-	return err
+// The events of this transaction.
+func (q *Queries) EventsSince(ctx context.Context, db DBTX, sequence int64) ([]EventsSinceRow, error) {
+	rows, err := db.Query(ctx, eventsSince, sequence)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []EventsSinceRow{}
+	for rows.Next() {
+		var i EventsSinceRow
+		if err := rows.Scan(
+			&i.EventType,
+			&i.AggregateType,
+			&i.AggregateID,
+			&i.Payload,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-const createOrg = `-- name: CreateOrg :exec
-INSERT INTO organizations (instance_id, id, name, name_folded, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6::timestamptz, $6::timestamptz)
+const grantOfProject = `-- name: GrantOfProject :one
+SELECT id FROM project_grants WHERE instance_id = $1 AND project_id = $2 AND granted_org_id = $3
 `
 
-type CreateOrgParams struct {
-	InstanceID string    `db:"instance_id"`
-	ID         string    `db:"id"`
-	Name       string    `db:"name"`
-	NameFolded string    `db:"name_folded"`
-	Sequence   int64     `db:"sequence"`
-	Now        time.Time `db:"now"`
+type GrantOfProjectParams struct {
+	InstanceID   string `db:"instance_id"`
+	ProjectID    string `db:"project_id"`
+	GrantedOrgID string `db:"granted_org_id"`
 }
 
-func (q *Queries) CreateOrg(ctx context.Context, db DBTX, arg CreateOrgParams) error {
-	_, err := db.Exec(ctx, createOrg,
-		arg.InstanceID,
-		arg.ID,
-		arg.Name,
-		arg.NameFolded,
-		arg.Sequence,
-		arg.Now,
-	)
-	return err
-}
-
-const createToken = `-- name: CreateToken :exec
-INSERT INTO personal_access_tokens (instance_id, token_hash, id, org_id, user_id, name, expiration_date, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $9::timestamptz)
-`
-
-type CreateTokenParams struct {
-	InstanceID     string     `db:"instance_id"`
-	TokenHash      []byte     `db:"token_hash"`
-	ID             string     `db:"id"`
-	OrgID          *string    `db:"org_id"`
-	UserID         string     `db:"user_id"`
-	Name           string     `db:"name"`
-	ExpirationDate *time.Time `db:"expiration_date"`
-	Sequence       int64      `db:"sequence"`
-	Now            time.Time  `db:"now"`
-}
-
-func (q *Queries) CreateToken(ctx context.Context, db DBTX, arg CreateTokenParams) error {
-	_, err := db.Exec(ctx, createToken,
-		arg.InstanceID,
-		arg.TokenHash,
-		arg.ID,
-		arg.OrgID,
-		arg.UserID,
-		arg.Name,
-		arg.ExpirationDate,
-		arg.Sequence,
-		arg.Now,
-	)
-	return err
-}
-
-const deleteToken = `-- name: DeleteToken :exec
-DELETE FROM personal_access_tokens WHERE instance_id = $1 AND id = $2
-`
-
-type DeleteTokenParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-}
-
-func (q *Queries) DeleteToken(ctx context.Context, db DBTX, arg DeleteTokenParams) error {
-	_, err := db.Exec(ctx, deleteToken, arg.InstanceID, arg.ID)
-	return err
-}
-
-const domainOwner = `-- name: DomainOwner :one
-SELECT instance_id, coalesce(org_id, '')::text AS org_id FROM domains
-WHERE domain = $1 AND is_verified AND (org_id IS NULL) = $2::bool AND (org_id IS NULL OR instance_id = $3)
-`
-
-type DomainOwnerParams struct {
-	Domain     string `db:"domain"`
-	OfInstance bool   `db:"of_instance"`
-	InstanceID string `db:"instance_id"`
-}
-
-type DomainOwnerRow struct {
-	InstanceID string `db:"instance_id"`
-	OrgID      string `db:"org_id"`
-}
-
-func (q *Queries) DomainOwner(ctx context.Context, db DBTX, arg DomainOwnerParams) (DomainOwnerRow, error) {
-	row := db.QueryRow(ctx, domainOwner, arg.Domain, arg.OfInstance, arg.InstanceID)
-	var i DomainOwnerRow
-	err := row.Scan(&i.InstanceID, &i.OrgID)
-	return i, err
+func (q *Queries) GrantOfProject(ctx context.Context, db DBTX, arg GrantOfProjectParams) (string, error) {
+	row := db.QueryRow(ctx, grantOfProject, arg.InstanceID, arg.ProjectID, arg.GrantedOrgID)
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 const instanceByName = `-- name: InstanceByName :one
@@ -149,27 +86,15 @@ func (q *Queries) LockSeed(ctx context.Context, db DBTX) error {
 	return err
 }
 
-const membershipRoles = `-- name: MembershipRoles :one
-SELECT roles FROM memberships WHERE instance_id = $1 AND user_id = $2 AND level = $3 AND object_id = $4
+const newestSequence = `-- name: NewestSequence :one
+SELECT coalesce(max(sequence), 0)::bigint FROM events WHERE xid = pg_current_xact_id()
 `
 
-type MembershipRolesParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-	Level      int16  `db:"level"`
-	ObjectID   string `db:"object_id"`
-}
-
-func (q *Queries) MembershipRoles(ctx context.Context, db DBTX, arg MembershipRolesParams) ([]string, error) {
-	row := db.QueryRow(ctx, membershipRoles,
-		arg.InstanceID,
-		arg.UserID,
-		arg.Level,
-		arg.ObjectID,
-	)
-	var roles []string
-	err := row.Scan(&roles)
-	return roles, err
+func (q *Queries) NewestSequence(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, newestSequence)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const orgByName = `-- name: OrgByName :one
@@ -188,97 +113,21 @@ func (q *Queries) OrgByName(ctx context.Context, db DBTX, arg OrgByNameParams) (
 	return id, err
 }
 
-const putMembership = `-- name: PutMembership :exec
-INSERT INTO memberships (instance_id, id, user_id, level, object_id, org_id, roles, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz, $9::timestamptz)
-ON CONFLICT ON CONSTRAINT memberships_user_key DO UPDATE SET roles = excluded.roles, sequence = excluded.sequence, change_date = excluded.change_date
+const projectByName = `-- name: ProjectByName :one
+SELECT id FROM projects WHERE instance_id = $1 AND org_id = $2 AND name = $3
 `
 
-type PutMembershipParams struct {
-	InstanceID string    `db:"instance_id"`
-	ID         string    `db:"id"`
-	UserID     string    `db:"user_id"`
-	Level      int16     `db:"level"`
-	ObjectID   string    `db:"object_id"`
-	OrgID      *string   `db:"org_id"`
-	Roles      []string  `db:"roles"`
-	Sequence   int64     `db:"sequence"`
-	Now        time.Time `db:"now"`
+type ProjectByNameParams struct {
+	InstanceID string `db:"instance_id"`
+	OrgID      string `db:"org_id"`
+	Name       string `db:"name"`
 }
 
-func (q *Queries) PutMembership(ctx context.Context, db DBTX, arg PutMembershipParams) error {
-	_, err := db.Exec(ctx, putMembership,
-		arg.InstanceID,
-		arg.ID,
-		arg.UserID,
-		arg.Level,
-		arg.ObjectID,
-		arg.OrgID,
-		arg.Roles,
-		arg.Sequence,
-		arg.Now,
-	)
-	return err
-}
-
-const seedDomain = `-- name: SeedDomain :exec
-INSERT INTO domains (instance_id, id, org_id, domain, domain_folded, is_verified, is_primary, validation_type, validation_token, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $4, true,
-    NOT EXISTS (SELECT FROM domains p WHERE p.instance_id = $1 AND p.org_id IS NOT DISTINCT FROM $3 AND p.is_primary),
-    0, '', $5, $6::timestamptz, $6::timestamptz)
-`
-
-type SeedDomainParams struct {
-	InstanceID string    `db:"instance_id"`
-	ID         string    `db:"id"`
-	OrgID      *string   `db:"org_id"`
-	Domain     string    `db:"domain"`
-	Sequence   int64     `db:"sequence"`
-	Now        time.Time `db:"now"`
-}
-
-func (q *Queries) SeedDomain(ctx context.Context, db DBTX, arg SeedDomainParams) error {
-	_, err := db.Exec(ctx, seedDomain,
-		arg.InstanceID,
-		arg.ID,
-		arg.OrgID,
-		arg.Domain,
-		arg.Sequence,
-		arg.Now,
-	)
-	return err
-}
-
-const seedUser = `-- name: SeedUser :exec
-INSERT INTO users (instance_id, id, org_id, user_type, username, username_folded, display_name, display_name_folded, email, email_folded, is_email_verified, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $5, $6, $7, $7, true, $8, $9::timestamptz, $9::timestamptz)
-`
-
-type SeedUserParams struct {
-	InstanceID     string    `db:"instance_id"`
-	ID             string    `db:"id"`
-	OrgID          *string   `db:"org_id"`
-	UserType       int16     `db:"user_type"`
-	Username       string    `db:"username"`
-	UsernameFolded string    `db:"username_folded"`
-	Email          string    `db:"email"`
-	Sequence       int64     `db:"sequence"`
-	Now            time.Time `db:"now"`
-}
-
-func (q *Queries) SeedUser(ctx context.Context, db DBTX, arg SeedUserParams) error {
-	_, err := db.Exec(ctx, seedUser,
-		arg.InstanceID,
-		arg.ID,
-		arg.OrgID,
-		arg.UserType,
-		arg.Username,
-		arg.UsernameFolded,
-		arg.Email,
-		arg.Sequence,
-		arg.Now,
-	)
-	return err
+func (q *Queries) ProjectByName(ctx context.Context, db DBTX, arg ProjectByNameParams) (string, error) {
+	row := db.QueryRow(ctx, projectByName, arg.InstanceID, arg.OrgID, arg.Name)
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }
 
 const setDefaultOrg = `-- name: SetDefaultOrg :exec
@@ -297,29 +146,6 @@ func (q *Queries) SetDefaultOrg(ctx context.Context, db DBTX, arg SetDefaultOrgP
 		arg.OrgID,
 		arg.Sequence,
 		arg.Now,
-		arg.ID,
-	)
-	return err
-}
-
-const setPasswordHash = `-- name: SetPasswordHash :exec
-UPDATE users SET password_hash = $1, sequence = $2, change_date = $3::timestamptz WHERE instance_id = $4 AND id = $5
-`
-
-type SetPasswordHashParams struct {
-	PasswordHash *string   `db:"password_hash"`
-	Sequence     int64     `db:"sequence"`
-	Now          time.Time `db:"now"`
-	InstanceID   string    `db:"instance_id"`
-	ID           string    `db:"id"`
-}
-
-func (q *Queries) SetPasswordHash(ctx context.Context, db DBTX, arg SetPasswordHashParams) error {
-	_, err := db.Exec(ctx, setPasswordHash,
-		arg.PasswordHash,
-		arg.Sequence,
-		arg.Now,
-		arg.InstanceID,
 		arg.ID,
 	)
 	return err
@@ -349,7 +175,7 @@ func (q *Queries) TokenOfUser(ctx context.Context, db DBTX, arg TokenOfUserParam
 }
 
 const userByUsername = `-- name: UserByUsername :one
-SELECT id, user_type, password_hash FROM users WHERE instance_id = $1 AND org_id IS NOT DISTINCT FROM $2 AND username_folded = $3
+SELECT id FROM users WHERE instance_id = $1 AND org_id IS NOT DISTINCT FROM $2 AND username_folded = $3
 `
 
 type UserByUsernameParams struct {
@@ -358,15 +184,9 @@ type UserByUsernameParams struct {
 	UsernameFolded string  `db:"username_folded"`
 }
 
-type UserByUsernameRow struct {
-	ID           string  `db:"id"`
-	UserType     int16   `db:"user_type"`
-	PasswordHash *string `db:"password_hash"`
-}
-
-func (q *Queries) UserByUsername(ctx context.Context, db DBTX, arg UserByUsernameParams) (UserByUsernameRow, error) {
+func (q *Queries) UserByUsername(ctx context.Context, db DBTX, arg UserByUsernameParams) (string, error) {
 	row := db.QueryRow(ctx, userByUsername, arg.InstanceID, arg.OrgID, arg.UsernameFolded)
-	var i UserByUsernameRow
-	err := row.Scan(&i.ID, &i.UserType, &i.PasswordHash)
-	return i, err
+	var id string
+	err := row.Scan(&id)
+	return id, err
 }

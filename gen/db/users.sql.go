@@ -107,6 +107,28 @@ func (q *Queries) PublicKeyOfUser(ctx context.Context, db DBTX, arg PublicKeyOfU
 	return i, err
 }
 
+const rehashPassword = `-- name: RehashPassword :exec
+UPDATE users SET password_hash = $1::text WHERE instance_id = $2 AND id = $3 AND password_hash = $4::text
+`
+
+type RehashPasswordParams struct {
+	PasswordHash string `db:"password_hash"`
+	InstanceID   string `db:"instance_id"`
+	ID           string `db:"id"`
+	OldHash      string `db:"old_hash"`
+}
+
+// Replaces a hash by a better one of the same password, unless it was changed.
+func (q *Queries) RehashPassword(ctx context.Context, db DBTX, arg RehashPasswordParams) error {
+	_, err := db.Exec(ctx, rehashPassword,
+		arg.PasswordHash,
+		arg.InstanceID,
+		arg.ID,
+		arg.OldHash,
+	)
+	return err
+}
+
 const serviceUserBySecret = `-- name: ServiceUserBySecret :one
 SELECT u.id, u.org_id::text AS org_id FROM users u JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE u.instance_id = $1 AND u.username_folded = $2 AND u.user_type = 2 AND u.state = 1 AND o.state = 1

@@ -17,21 +17,168 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
-// Defines values for AccessTokenType.
+// Defines values for APIConfigInputAuthMethodType.
 const (
-	ACCESSTOKENTYPEJWT         AccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
-	ACCESSTOKENTYPEOPAQUE      AccessTokenType = "ACCESS_TOKEN_TYPE_OPAQUE"
-	ACCESSTOKENTYPEUNSPECIFIED AccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
+	APIConfigInputAuthMethodTypeAUTHMETHODTYPEBASIC         APIConfigInputAuthMethodType = "AUTH_METHOD_TYPE_BASIC"
+	APIConfigInputAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT APIConfigInputAuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	APIConfigInputAuthMethodTypeAUTHMETHODTYPEUNSPECIFIED   APIConfigInputAuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the AccessTokenType enum.
-func (e AccessTokenType) Valid() bool {
+// Valid indicates whether the value is a known member of the APIConfigInputAuthMethodType enum.
+func (e APIConfigInputAuthMethodType) Valid() bool {
 	switch e {
-	case ACCESSTOKENTYPEJWT:
+	case APIConfigInputAuthMethodTypeAUTHMETHODTYPEBASIC:
 		return true
-	case ACCESSTOKENTYPEOPAQUE:
+	case APIConfigInputAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
 		return true
-	case ACCESSTOKENTYPEUNSPECIFIED:
+	case APIConfigInputAuthMethodTypeAUTHMETHODTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AppFieldName.
+const (
+	APPFIELDNAMECHANGEDATE   AppFieldName = "APP_FIELD_NAME_CHANGE_DATE"
+	APPFIELDNAMECREATIONDATE AppFieldName = "APP_FIELD_NAME_CREATION_DATE"
+	APPFIELDNAMEID           AppFieldName = "APP_FIELD_NAME_ID"
+	APPFIELDNAMENAME         AppFieldName = "APP_FIELD_NAME_NAME"
+	APPFIELDNAMESTATE        AppFieldName = "APP_FIELD_NAME_STATE"
+	APPFIELDNAMEUNSPECIFIED  AppFieldName = "APP_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AppFieldName enum.
+func (e AppFieldName) Valid() bool {
+	switch e {
+	case APPFIELDNAMECHANGEDATE:
+		return true
+	case APPFIELDNAMECREATIONDATE:
+		return true
+	case APPFIELDNAMEID:
+		return true
+	case APPFIELDNAMENAME:
+		return true
+	case APPFIELDNAMESTATE:
+		return true
+	case APPFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AppKeyFieldName.
+const (
+	APPKEYFIELDNAMECHANGEDATE     AppKeyFieldName = "APP_KEY_FIELD_NAME_CHANGE_DATE"
+	APPKEYFIELDNAMECREATIONDATE   AppKeyFieldName = "APP_KEY_FIELD_NAME_CREATION_DATE"
+	APPKEYFIELDNAMEEXPIRATIONDATE AppKeyFieldName = "APP_KEY_FIELD_NAME_EXPIRATION_DATE"
+	APPKEYFIELDNAMEID             AppKeyFieldName = "APP_KEY_FIELD_NAME_ID"
+	APPKEYFIELDNAMEUNSPECIFIED    AppKeyFieldName = "APP_KEY_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AppKeyFieldName enum.
+func (e AppKeyFieldName) Valid() bool {
+	switch e {
+	case APPKEYFIELDNAMECHANGEDATE:
+		return true
+	case APPKEYFIELDNAMECREATIONDATE:
+		return true
+	case APPKEYFIELDNAMEEXPIRATIONDATE:
+		return true
+	case APPKEYFIELDNAMEID:
+		return true
+	case APPKEYFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AppTypeFilterType.
+const (
+	APPTYPEAPI  AppTypeFilterType = "APP_TYPE_API"
+	APPTYPEOIDC AppTypeFilterType = "APP_TYPE_OIDC"
+)
+
+// Valid indicates whether the value is a known member of the AppTypeFilterType enum.
+func (e AppTypeFilterType) Valid() bool {
+	switch e {
+	case APPTYPEAPI:
+		return true
+	case APPTYPEOIDC:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AppV3AlphaAccessTokenType.
+const (
+	AppV3AlphaAccessTokenTypeACCESSTOKENTYPEBEARER      AppV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_BEARER"
+	AppV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT         AppV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
+	AppV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED AppV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AppV3AlphaAccessTokenType enum.
+func (e AppV3AlphaAccessTokenType) Valid() bool {
+	switch e {
+	case AppV3AlphaAccessTokenTypeACCESSTOKENTYPEBEARER:
+		return true
+	case AppV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT:
+		return true
+	case AppV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ApplicationType.
+const (
+	ApplicationTypeAPPLICATIONTYPENATIVE      ApplicationType = "APPLICATION_TYPE_NATIVE"
+	ApplicationTypeAPPLICATIONTYPEUNSPECIFIED ApplicationType = "APPLICATION_TYPE_UNSPECIFIED"
+	ApplicationTypeAPPLICATIONTYPEUSERAGENT   ApplicationType = "APPLICATION_TYPE_USER_AGENT"
+	ApplicationTypeAPPLICATIONTYPEWEB         ApplicationType = "APPLICATION_TYPE_WEB"
+)
+
+// Valid indicates whether the value is a known member of the ApplicationType enum.
+func (e ApplicationType) Valid() bool {
+	switch e {
+	case ApplicationTypeAPPLICATIONTYPENATIVE:
+		return true
+	case ApplicationTypeAPPLICATIONTYPEUNSPECIFIED:
+		return true
+	case ApplicationTypeAPPLICATIONTYPEUSERAGENT:
+		return true
+	case ApplicationTypeAPPLICATIONTYPEWEB:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AuthMethodType.
+const (
+	AuthMethodTypeAUTHMETHODTYPEBASIC         AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
+	AuthMethodTypeAUTHMETHODTYPENONE          AuthMethodType = "AUTH_METHOD_TYPE_NONE"
+	AuthMethodTypeAUTHMETHODTYPEPOST          AuthMethodType = "AUTH_METHOD_TYPE_POST"
+	AuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	AuthMethodTypeAUTHMETHODTYPEUNSPECIFIED   AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the AuthMethodType enum.
+func (e AuthMethodType) Valid() bool {
+	switch e {
+	case AuthMethodTypeAUTHMETHODTYPEBASIC:
+		return true
+	case AuthMethodTypeAUTHMETHODTYPENONE:
+		return true
+	case AuthMethodTypeAUTHMETHODTYPEPOST:
+		return true
+	case AuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
+		return true
+	case AuthMethodTypeAUTHMETHODTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -158,6 +305,57 @@ func (e ExecutionTypeFilterType) Valid() bool {
 	case EXECUTIONTYPEREQUEST:
 		return true
 	case EXECUTIONTYPERESPONSE:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GrantType.
+const (
+	GrantTypeGRANTTYPEAUTHORIZATIONCODE GrantType = "GRANT_TYPE_AUTHORIZATION_CODE"
+	GrantTypeGRANTTYPEIMPLICIT          GrantType = "GRANT_TYPE_IMPLICIT"
+	GrantTypeGRANTTYPEREFRESHTOKEN      GrantType = "GRANT_TYPE_REFRESH_TOKEN"
+	GrantTypeGRANTTYPETOKENEXCHANGE     GrantType = "GRANT_TYPE_TOKEN_EXCHANGE"
+	GrantTypeGRANTTYPEUNSPECIFIED       GrantType = "GRANT_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the GrantType enum.
+func (e GrantType) Valid() bool {
+	switch e {
+	case GrantTypeGRANTTYPEAUTHORIZATIONCODE:
+		return true
+	case GrantTypeGRANTTYPEIMPLICIT:
+		return true
+	case GrantTypeGRANTTYPEREFRESHTOKEN:
+		return true
+	case GrantTypeGRANTTYPETOKENEXCHANGE:
+		return true
+	case GrantTypeGRANTTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for GrantTypesTypes.
+const (
+	GrantTypesTypesGRANTTYPEAUTHORIZATIONCODE GrantTypesTypes = "GRANT_TYPE_AUTHORIZATION_CODE"
+	GrantTypesTypesGRANTTYPEIMPLICIT          GrantTypesTypes = "GRANT_TYPE_IMPLICIT"
+	GrantTypesTypesGRANTTYPEREFRESHTOKEN      GrantTypesTypes = "GRANT_TYPE_REFRESH_TOKEN"
+	GrantTypesTypesGRANTTYPETOKENEXCHANGE     GrantTypesTypes = "GRANT_TYPE_TOKEN_EXCHANGE"
+)
+
+// Valid indicates whether the value is a known member of the GrantTypesTypes enum.
+func (e GrantTypesTypes) Valid() bool {
+	switch e {
+	case GrantTypesTypesGRANTTYPEAUTHORIZATIONCODE:
+		return true
+	case GrantTypesTypesGRANTTYPEIMPLICIT:
+		return true
+	case GrantTypesTypesGRANTTYPEREFRESHTOKEN:
+		return true
+	case GrantTypesTypesGRANTTYPETOKENEXCHANGE:
 		return true
 	default:
 		return false
@@ -326,6 +524,51 @@ func (e MembershipLevelFilterLevel) Valid() bool {
 	}
 }
 
+// Defines values for OIDCConfigInputGrantTypes.
+const (
+	OIDCConfigInputGrantTypesGRANTTYPEAUTHORIZATIONCODE OIDCConfigInputGrantTypes = "GRANT_TYPE_AUTHORIZATION_CODE"
+	OIDCConfigInputGrantTypesGRANTTYPEIMPLICIT          OIDCConfigInputGrantTypes = "GRANT_TYPE_IMPLICIT"
+	OIDCConfigInputGrantTypesGRANTTYPEREFRESHTOKEN      OIDCConfigInputGrantTypes = "GRANT_TYPE_REFRESH_TOKEN"
+	OIDCConfigInputGrantTypesGRANTTYPETOKENEXCHANGE     OIDCConfigInputGrantTypes = "GRANT_TYPE_TOKEN_EXCHANGE"
+)
+
+// Valid indicates whether the value is a known member of the OIDCConfigInputGrantTypes enum.
+func (e OIDCConfigInputGrantTypes) Valid() bool {
+	switch e {
+	case OIDCConfigInputGrantTypesGRANTTYPEAUTHORIZATIONCODE:
+		return true
+	case OIDCConfigInputGrantTypesGRANTTYPEIMPLICIT:
+		return true
+	case OIDCConfigInputGrantTypesGRANTTYPEREFRESHTOKEN:
+		return true
+	case OIDCConfigInputGrantTypesGRANTTYPETOKENEXCHANGE:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OIDCConfigInputResponseTypes.
+const (
+	OIDCConfigInputResponseTypesRESPONSETYPECODE         OIDCConfigInputResponseTypes = "RESPONSE_TYPE_CODE"
+	OIDCConfigInputResponseTypesRESPONSETYPEIDTOKEN      OIDCConfigInputResponseTypes = "RESPONSE_TYPE_ID_TOKEN"
+	OIDCConfigInputResponseTypesRESPONSETYPEIDTOKENTOKEN OIDCConfigInputResponseTypes = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
+)
+
+// Valid indicates whether the value is a known member of the OIDCConfigInputResponseTypes enum.
+func (e OIDCConfigInputResponseTypes) Valid() bool {
+	switch e {
+	case OIDCConfigInputResponseTypesRESPONSETYPECODE:
+		return true
+	case OIDCConfigInputResponseTypesRESPONSETYPEIDTOKEN:
+		return true
+	case OIDCConfigInputResponseTypesRESPONSETYPEIDTOKENTOKEN:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for OTPEmailIsVerified.
 const (
 	OTPEmailIsVerifiedTrue OTPEmailIsVerified = true
@@ -410,6 +653,87 @@ func (e OwnerType) Valid() bool {
 	}
 }
 
+// Defines values for PatchAPIConfigAuthMethodType.
+const (
+	PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEBASIC         PatchAPIConfigAuthMethodType = "AUTH_METHOD_TYPE_BASIC"
+	PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT PatchAPIConfigAuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+)
+
+// Valid indicates whether the value is a known member of the PatchAPIConfigAuthMethodType enum.
+func (e PatchAPIConfigAuthMethodType) Valid() bool {
+	switch e {
+	case PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEBASIC:
+		return true
+	case PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PatchOIDCConfigAccessTokenType.
+const (
+	PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEBEARER PatchOIDCConfigAccessTokenType = "ACCESS_TOKEN_TYPE_BEARER"
+	PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEJWT    PatchOIDCConfigAccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
+)
+
+// Valid indicates whether the value is a known member of the PatchOIDCConfigAccessTokenType enum.
+func (e PatchOIDCConfigAccessTokenType) Valid() bool {
+	switch e {
+	case PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEBEARER:
+		return true
+	case PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEJWT:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PatchOIDCConfigApplicationType.
+const (
+	PatchOIDCConfigApplicationTypeAPPLICATIONTYPENATIVE    PatchOIDCConfigApplicationType = "APPLICATION_TYPE_NATIVE"
+	PatchOIDCConfigApplicationTypeAPPLICATIONTYPEUSERAGENT PatchOIDCConfigApplicationType = "APPLICATION_TYPE_USER_AGENT"
+	PatchOIDCConfigApplicationTypeAPPLICATIONTYPEWEB       PatchOIDCConfigApplicationType = "APPLICATION_TYPE_WEB"
+)
+
+// Valid indicates whether the value is a known member of the PatchOIDCConfigApplicationType enum.
+func (e PatchOIDCConfigApplicationType) Valid() bool {
+	switch e {
+	case PatchOIDCConfigApplicationTypeAPPLICATIONTYPENATIVE:
+		return true
+	case PatchOIDCConfigApplicationTypeAPPLICATIONTYPEUSERAGENT:
+		return true
+	case PatchOIDCConfigApplicationTypeAPPLICATIONTYPEWEB:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PatchOIDCConfigAuthMethodType.
+const (
+	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEBASIC         PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_BASIC"
+	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPENONE          PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_NONE"
+	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPOST          PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_POST"
+	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+)
+
+// Valid indicates whether the value is a known member of the PatchOIDCConfigAuthMethodType enum.
+func (e PatchOIDCConfigAuthMethodType) Valid() bool {
+	switch e {
+	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEBASIC:
+		return true
+	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPENONE:
+		return true
+	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPOST:
+		return true
+	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PersonalAccessTokenFieldName.
 const (
 	PERSONALACCESSTOKENFIELDNAMECHANGEDATE     PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_CHANGE_DATE"
@@ -473,6 +797,84 @@ func (e PossibleAuthenticatorsTypes) Valid() bool {
 	}
 }
 
+// Defines values for PrivateLabelingSetting.
+const (
+	PRIVATELABELINGSETTINGALLOWLOGINUSERRESOURCEOWNERPOLICY PrivateLabelingSetting = "PRIVATE_LABELING_SETTING_ALLOW_LOGIN_USER_RESOURCE_OWNER_POLICY"
+	PRIVATELABELINGSETTINGENFORCEPROJECTRESOURCEOWNERPOLICY PrivateLabelingSetting = "PRIVATE_LABELING_SETTING_ENFORCE_PROJECT_RESOURCE_OWNER_POLICY"
+	PRIVATELABELINGSETTINGUNSPECIFIED                       PrivateLabelingSetting = "PRIVATE_LABELING_SETTING_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the PrivateLabelingSetting enum.
+func (e PrivateLabelingSetting) Valid() bool {
+	switch e {
+	case PRIVATELABELINGSETTINGALLOWLOGINUSERRESOURCEOWNERPOLICY:
+		return true
+	case PRIVATELABELINGSETTINGENFORCEPROJECTRESOURCEOWNERPOLICY:
+		return true
+	case PRIVATELABELINGSETTINGUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProjectFieldName.
+const (
+	PROJECTFIELDNAMECHANGEDATE   ProjectFieldName = "PROJECT_FIELD_NAME_CHANGE_DATE"
+	PROJECTFIELDNAMECREATIONDATE ProjectFieldName = "PROJECT_FIELD_NAME_CREATION_DATE"
+	PROJECTFIELDNAMEID           ProjectFieldName = "PROJECT_FIELD_NAME_ID"
+	PROJECTFIELDNAMENAME         ProjectFieldName = "PROJECT_FIELD_NAME_NAME"
+	PROJECTFIELDNAMESTATE        ProjectFieldName = "PROJECT_FIELD_NAME_STATE"
+	PROJECTFIELDNAMEUNSPECIFIED  ProjectFieldName = "PROJECT_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the ProjectFieldName enum.
+func (e ProjectFieldName) Valid() bool {
+	switch e {
+	case PROJECTFIELDNAMECHANGEDATE:
+		return true
+	case PROJECTFIELDNAMECREATIONDATE:
+		return true
+	case PROJECTFIELDNAMEID:
+		return true
+	case PROJECTFIELDNAMENAME:
+		return true
+	case PROJECTFIELDNAMESTATE:
+		return true
+	case PROJECTFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ProjectGrantFieldName.
+const (
+	PROJECTGRANTFIELDNAMECHANGEDATE   ProjectGrantFieldName = "PROJECT_GRANT_FIELD_NAME_CHANGE_DATE"
+	PROJECTGRANTFIELDNAMECREATIONDATE ProjectGrantFieldName = "PROJECT_GRANT_FIELD_NAME_CREATION_DATE"
+	PROJECTGRANTFIELDNAMEID           ProjectGrantFieldName = "PROJECT_GRANT_FIELD_NAME_ID"
+	PROJECTGRANTFIELDNAMESTATE        ProjectGrantFieldName = "PROJECT_GRANT_FIELD_NAME_STATE"
+	PROJECTGRANTFIELDNAMEUNSPECIFIED  ProjectGrantFieldName = "PROJECT_GRANT_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the ProjectGrantFieldName enum.
+func (e ProjectGrantFieldName) Valid() bool {
+	switch e {
+	case PROJECTGRANTFIELDNAMECHANGEDATE:
+		return true
+	case PROJECTGRANTFIELDNAMECREATIONDATE:
+		return true
+	case PROJECTGRANTFIELDNAMEID:
+		return true
+	case PROJECTGRANTFIELDNAMESTATE:
+		return true
+	case PROJECTGRANTFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RequestExecutionAll.
 const (
 	RequestExecutionAllTrue RequestExecutionAll = true
@@ -527,6 +929,84 @@ const (
 func (e ResponseExecutionInputAll) Valid() bool {
 	switch e {
 	case ResponseExecutionInputAllTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseType.
+const (
+	ResponseTypeRESPONSETYPECODE         ResponseType = "RESPONSE_TYPE_CODE"
+	ResponseTypeRESPONSETYPEIDTOKEN      ResponseType = "RESPONSE_TYPE_ID_TOKEN"
+	ResponseTypeRESPONSETYPEIDTOKENTOKEN ResponseType = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
+	ResponseTypeRESPONSETYPEUNSPECIFIED  ResponseType = "RESPONSE_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the ResponseType enum.
+func (e ResponseType) Valid() bool {
+	switch e {
+	case ResponseTypeRESPONSETYPECODE:
+		return true
+	case ResponseTypeRESPONSETYPEIDTOKEN:
+		return true
+	case ResponseTypeRESPONSETYPEIDTOKENTOKEN:
+		return true
+	case ResponseTypeRESPONSETYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResponseTypesTypes.
+const (
+	ResponseTypesTypesRESPONSETYPECODE         ResponseTypesTypes = "RESPONSE_TYPE_CODE"
+	ResponseTypesTypesRESPONSETYPEIDTOKEN      ResponseTypesTypes = "RESPONSE_TYPE_ID_TOKEN"
+	ResponseTypesTypesRESPONSETYPEIDTOKENTOKEN ResponseTypesTypes = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
+)
+
+// Valid indicates whether the value is a known member of the ResponseTypesTypes enum.
+func (e ResponseTypesTypes) Valid() bool {
+	switch e {
+	case ResponseTypesTypesRESPONSETYPECODE:
+		return true
+	case ResponseTypesTypesRESPONSETYPEIDTOKEN:
+		return true
+	case ResponseTypesTypesRESPONSETYPEIDTOKENTOKEN:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RoleFieldName.
+const (
+	ROLEFIELDNAMECHANGEDATE   RoleFieldName = "ROLE_FIELD_NAME_CHANGE_DATE"
+	ROLEFIELDNAMECREATIONDATE RoleFieldName = "ROLE_FIELD_NAME_CREATION_DATE"
+	ROLEFIELDNAMEDISPLAYNAME  RoleFieldName = "ROLE_FIELD_NAME_DISPLAY_NAME"
+	ROLEFIELDNAMEGROUP        RoleFieldName = "ROLE_FIELD_NAME_GROUP"
+	ROLEFIELDNAMEID           RoleFieldName = "ROLE_FIELD_NAME_ID"
+	ROLEFIELDNAMEKEY          RoleFieldName = "ROLE_FIELD_NAME_KEY"
+	ROLEFIELDNAMEUNSPECIFIED  RoleFieldName = "ROLE_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the RoleFieldName enum.
+func (e RoleFieldName) Valid() bool {
+	switch e {
+	case ROLEFIELDNAMECHANGEDATE:
+		return true
+	case ROLEFIELDNAMECREATIONDATE:
+		return true
+	case ROLEFIELDNAMEDISPLAYNAME:
+		return true
+	case ROLEFIELDNAMEGROUP:
+		return true
+	case ROLEFIELDNAMEID:
+		return true
+	case ROLEFIELDNAMEKEY:
+		return true
+	case ROLEFIELDNAMEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -800,6 +1280,33 @@ func (e UserFieldName) Valid() bool {
 	}
 }
 
+// Defines values for UserGrantFieldName.
+const (
+	USERGRANTFIELDNAMECHANGEDATE   UserGrantFieldName = "USER_GRANT_FIELD_NAME_CHANGE_DATE"
+	USERGRANTFIELDNAMECREATIONDATE UserGrantFieldName = "USER_GRANT_FIELD_NAME_CREATION_DATE"
+	USERGRANTFIELDNAMEID           UserGrantFieldName = "USER_GRANT_FIELD_NAME_ID"
+	USERGRANTFIELDNAMESTATE        UserGrantFieldName = "USER_GRANT_FIELD_NAME_STATE"
+	USERGRANTFIELDNAMEUNSPECIFIED  UserGrantFieldName = "USER_GRANT_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserGrantFieldName enum.
+func (e UserGrantFieldName) Valid() bool {
+	switch e {
+	case USERGRANTFIELDNAMECHANGEDATE:
+		return true
+	case USERGRANTFIELDNAMECREATIONDATE:
+		return true
+	case USERGRANTFIELDNAMEID:
+		return true
+	case USERGRANTFIELDNAMESTATE:
+		return true
+	case USERGRANTFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserMetadataFieldName.
 const (
 	USERMETADATAFIELDNAMECHANGEDATE   UserMetadataFieldName = "USER_METADATA_FIELD_NAME_CHANGE_DATE"
@@ -956,6 +1463,27 @@ func (e UserTypeFilterType) Valid() bool {
 	}
 }
 
+// Defines values for UserV3AlphaAccessTokenType.
+const (
+	UserV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT         UserV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
+	UserV3AlphaAccessTokenTypeACCESSTOKENTYPEOPAQUE      UserV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_OPAQUE"
+	UserV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED UserV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the UserV3AlphaAccessTokenType enum.
+func (e UserV3AlphaAccessTokenType) Valid() bool {
+	switch e {
+	case UserV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT:
+		return true
+	case UserV3AlphaAccessTokenTypeACCESSTOKENTYPEOPAQUE:
+		return true
+	case UserV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ValidationType.
 const (
 	VALIDATIONTYPEDNS         ValidationType = "VALIDATION_TYPE_DNS"
@@ -1097,11 +1625,47 @@ func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	}
 }
 
-// AccessTokenType AccessTokenType is the kind of access tokens a service gets.
-type AccessTokenType string
+// APIConfig APIConfig is how an API authenticates.
+type APIConfig struct {
+	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	AuthMethodType AuthMethodType `json:"authMethodType"`
+}
+
+// APIConfigInput APIConfig is how an API authenticates.
+type APIConfigInput struct {
+	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	AuthMethodType *APIConfigInputAuthMethodType `json:"authMethodType,omitempty"`
+}
+
+// APIConfigInputAuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+type APIConfigInputAuthMethodType string
+
+// ActivateAppReply ActivateAppResponse is the response of ActivateApp.
+type ActivateAppReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
 
 // ActivateOrganizationReply ActivateOrganizationResponse is the response of ActivateOrganization.
 type ActivateOrganizationReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// ActivateProjectGrantReply ActivateProjectGrantResponse is the response of ActivateProjectGrant.
+type ActivateProjectGrantReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// ActivateProjectReply ActivateProjectResponse is the response of ActivateProject.
+type ActivateProjectReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// ActivateUserGrantReply ActivateUserGrantResponse is the response of ActivateUserGrant.
+type ActivateUserGrantReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -1156,6 +1720,84 @@ type AddTOTPReply struct {
 	// URI What the app reads as a QR code: an otpauth URI with the secret. It is shown once.
 	URI string `json:"uri"`
 }
+
+// App App is an application of a project.
+type App struct {
+	// API An API that checks tokens at the introspection endpoint.
+	API *APIConfigInput `json:"api,omitempty"`
+
+	// Name Its name, unique in the project, whatever its case.
+	Name string `json:"name"`
+
+	// Oidc A client of the OpenID provider.
+	Oidc *OIDCConfigInput `json:"oidc,omitempty"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+}
+
+// AppFieldName AppFieldName is a column that applications can be sorted by.
+type AppFieldName string
+
+// AppKey AppKey is a key that assertions of an application are checked with.
+type AppKey struct {
+	// ExpirationDate When it ends; it does not when omitted. In the future.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// PublicKey A public key as PEM: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
+	PublicKey *string `json:"publicKey,omitempty"`
+}
+
+// AppKeyFieldName AppKeyFieldName is a column that keys can be sorted by.
+type AppKeyFieldName string
+
+// AppKeySearchFilter AppKeySearchFilter is one condition a key has to meet.
+type AppKeySearchFilter struct {
+	// ExpirationDate By the time when it ends.
+	ExpirationDate *TimestampFilter `json:"expirationDate,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+}
+
+// AppSearchFilter AppSearchFilter is one condition an application has to meet.
+type AppSearchFilter struct {
+	// ClientID By client ID.
+	ClientID *IDFilter `json:"clientId,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Name By name.
+	Name *NameFilter `json:"name,omitempty"`
+
+	// ProjectID By project.
+	ProjectID *IDFilter `json:"projectId,omitempty"`
+
+	// State By state.
+	State *StateFilter `json:"state,omitempty"`
+
+	// Type By what it is.
+	Type *AppTypeFilter `json:"type,omitempty"`
+}
+
+// AppTypeFilter AppTypeFilter compares what an application is.
+type AppTypeFilter struct {
+	// Type The type to find.
+	Type AppTypeFilterType `json:"type"`
+}
+
+// AppTypeFilterType The type to find.
+type AppTypeFilterType string
+
+// AppV3AlphaAccessTokenType AccessTokenType is the form of access tokens.
+type AppV3AlphaAccessTokenType string
+
+// ApplicationType ApplicationType is what kind of program an application is.
+type ApplicationType string
+
+// AuthMethodType AuthMethodType is how an application authenticates.
+type AuthMethodType string
 
 // Authenticator Authenticator is an authenticator without its secrets.
 type Authenticator struct {
@@ -1258,6 +1900,15 @@ type CodeChallenge struct {
 	ReturnCode *bool `json:"returnCode,omitempty"`
 }
 
+// ComplianceProblem ComplianceProblem is a recommendation that settings contradict.
+type ComplianceProblem struct {
+	// Key Its stable name.
+	Key string `json:"key"`
+
+	// LocalizedMessage What it says, for people.
+	LocalizedMessage string `json:"localizedMessage"`
+}
+
 // Condition Condition says when an execution triggers.
 type Condition struct {
 	// Event After an event is created.
@@ -1286,6 +1937,27 @@ type ConditionInput struct {
 
 	// Response Before a response is returned.
 	Response *ResponseExecutionInput `json:"response,omitempty"`
+}
+
+// CreateAppKeyReply CreateAppKeyResponse is the response of CreateAppKey.
+type CreateAppKeyReply struct {
+	// Details ID, sequence and date of the new key.
+	Details Details `json:"details"`
+
+	// KeyDetails The key file, when the key was made here: JSON with type, keyId, key (a private RSA key as PEM), appId, clientId and expirationDate. It is never shown again.
+	KeyDetails []byte `json:"keyDetails"`
+}
+
+// CreateAppReply CreateAppResponse is the response of CreateApp.
+type CreateAppReply struct {
+	// ClientID What the application calls itself at the endpoints of OpenID Connect.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret, for BASIC and POST only. It is never shown again.
+	ClientSecret string `json:"clientSecret"`
+
+	// Details ID, sequence and date of the new application.
+	Details Details `json:"details"`
 }
 
 // CreateDomainReply CreateDomainResponse is the response of CreateDomain.
@@ -1342,6 +2014,24 @@ type CreatePersonalAccessTokenReply struct {
 	Token string `json:"token"`
 }
 
+// CreateProjectGrantReply CreateProjectGrantResponse is the response of CreateProjectGrant.
+type CreateProjectGrantReply struct {
+	// Details ID, sequence and date of the new project grant.
+	Details Details `json:"details"`
+}
+
+// CreateProjectReply CreateProjectResponse is the response of CreateProject.
+type CreateProjectReply struct {
+	// Details ID, sequence and date of the new project.
+	Details Details `json:"details"`
+}
+
+// CreateRoleReply CreateRoleResponse is the response of CreateRole.
+type CreateRoleReply struct {
+	// Details ID, sequence and date of the new role.
+	Details Details `json:"details"`
+}
+
 // CreateSessionReply CreateSessionResponse is the response of CreateSession.
 type CreateSessionReply struct {
 	// Challenges The codes that were to be answered.
@@ -1360,6 +2050,12 @@ type CreateTargetReply struct {
 	Details Details `json:"details"`
 }
 
+// CreateUserGrantReply CreateUserGrantResponse is the response of CreateUserGrant.
+type CreateUserGrantReply struct {
+	// Details ID, sequence and date of the new user grant.
+	Details Details `json:"details"`
+}
+
 // CreateUserReply CreateUserResponse is the response of CreateUser.
 type CreateUserReply struct {
 	// Details ID, sequence and date of the new user.
@@ -1372,8 +2068,32 @@ type CreateUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
+// DeactivateAppReply DeactivateAppResponse is the response of DeactivateApp.
+type DeactivateAppReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // DeactivateOrganizationReply DeactivateOrganizationResponse is the response of DeactivateOrganization.
 type DeactivateOrganizationReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeactivateProjectGrantReply DeactivateProjectGrantResponse is the response of DeactivateProjectGrant.
+type DeactivateProjectGrantReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeactivateProjectReply DeactivateProjectResponse is the response of DeactivateProject.
+type DeactivateProjectReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeactivateUserGrantReply DeactivateUserGrantResponse is the response of DeactivateUserGrant.
+type DeactivateUserGrantReply struct {
 	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
@@ -1387,6 +2107,18 @@ type DeactivateUserReply struct {
 // DeactivateUserSchemaReply DeactivateUserSchemaResponse is the response of DeactivateUserSchema.
 type DeactivateUserSchemaReply struct {
 	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
+// DeleteAppKeyReply DeleteAppKeyResponse is the response of DeleteAppKey.
+type DeleteAppKeyReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteAppReply DeleteAppResponse is the response of DeleteApp.
+type DeleteAppReply struct {
+	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
 
@@ -1438,6 +2170,24 @@ type DeletePersonalAccessTokenReply struct {
 	Details Details `json:"details"`
 }
 
+// DeleteProjectGrantReply DeleteProjectGrantResponse is the response of DeleteProjectGrant.
+type DeleteProjectGrantReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteProjectReply DeleteProjectResponse is the response of DeleteProject.
+type DeleteProjectReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteRoleReply DeleteRoleResponse is the response of DeleteRole.
+type DeleteRoleReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
 // DeleteSessionReply DeleteSessionResponse is the response of DeleteSession.
 type DeleteSessionReply struct {
 	// Details Sequence and date of the deletion.
@@ -1446,6 +2196,12 @@ type DeleteSessionReply struct {
 
 // DeleteTargetReply DeleteTargetResponse is the response of DeleteTarget.
 type DeleteTargetReply struct {
+	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteUserGrantReply DeleteUserGrantResponse is the response of DeleteUserGrant.
+type DeleteUserGrantReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
 }
@@ -1660,6 +2416,57 @@ type Features struct {
 	UserSchema FeatureFlag `json:"userSchema"`
 }
 
+// GetApp GetApp is an application with its details.
+type GetApp struct {
+	// AllowedOrigins Origins of browsers that may call the endpoints: those of the redirect URIs and the additional ones.
+	AllowedOrigins []string `json:"allowedOrigins"`
+
+	// API An API that checks tokens at the introspection endpoint.
+	API *APIConfig `json:"api,omitempty"`
+
+	// ClientID What it calls itself at the endpoints of OpenID Connect.
+	ClientID string `json:"clientId"`
+
+	// ComplianceProblems Which recommendations they contradict.
+	ComplianceProblems []ComplianceProblem `json:"complianceProblems"`
+
+	// Details When and where the application last changed.
+	Details Details `json:"details"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// NoneCompliant Whether its settings contradict a recommendation; it works all the same.
+	NoneCompliant bool `json:"noneCompliant"`
+
+	// Oidc A client of the OpenID provider.
+	Oidc *OIDCConfig `json:"oidc,omitempty"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// State Whether it takes part: nobody can log in to an inactive one, and it gets no tokens.
+	State EffectiveState `json:"state"`
+}
+
+// GetAppKey GetAppKey is a key with its details.
+type GetAppKey struct {
+	// Details When and where the key was added; its ID is the kid of assertions.
+	Details Details `json:"details"`
+
+	// ExpirationDate When it ends, if it does.
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+
+	// PublicKey The public key as PEM.
+	PublicKey string `json:"publicKey"`
+}
+
+// GetAppReply GetAppResponse is the response of GetApp.
+type GetAppReply struct {
+	// App The application with its details.
+	App GetApp `json:"app"`
+}
+
 // GetDomain GetDomain is a domain with its details.
 type GetDomain struct {
 	// Details When and where the domain last changed.
@@ -1857,10 +2664,88 @@ type GetPhone struct {
 	Number string `json:"number"`
 }
 
+// GetProject GetProject is a project with its details.
+type GetProject struct {
+	// Details When and where the project last changed.
+	Details Details `json:"details"`
+
+	// HasProjectCheck Whether only users of organizations that own the project or that it is granted to can log in to its applications.
+	HasProjectCheck bool `json:"hasProjectCheck"`
+
+	// Name Its name.
+	Name string `json:"name"`
+
+	// PrivateLabelingSetting Whose branding the login pages of its applications show.
+	PrivateLabelingSetting PrivateLabelingSetting `json:"privateLabelingSetting"`
+
+	// ProjectRoleAssertion Whether tokens carry the roles of the user.
+	ProjectRoleAssertion bool `json:"projectRoleAssertion"`
+
+	// ProjectRoleCheck Whether only users with a role of the project can log in to its applications.
+	ProjectRoleCheck bool `json:"projectRoleCheck"`
+
+	// State Whether it takes part: nobody can log in to the applications of an inactive project.
+	State EffectiveState `json:"state"`
+}
+
+// GetProjectGrant GetProjectGrant is a project grant with its details.
+type GetProjectGrant struct {
+	// Details When and where the project grant last changed.
+	Details Details `json:"details"`
+
+	// GrantedOrgID The organization it is granted to.
+	GrantedOrgID string `json:"grantedOrgId"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// RoleKeys The roles that the organization can give to users.
+	RoleKeys []string `json:"roleKeys"`
+
+	// State Whether it takes part: user grants under an inactive one do not count.
+	State EffectiveState `json:"state"`
+}
+
+// GetProjectGrantReply GetProjectGrantResponse is the response of GetProjectGrant.
+type GetProjectGrantReply struct {
+	// ProjectGrant The project grant with its details.
+	ProjectGrant GetProjectGrant `json:"projectGrant"`
+}
+
+// GetProjectReply GetProjectResponse is the response of GetProject.
+type GetProjectReply struct {
+	// Project The project with its details.
+	Project GetProject `json:"project"`
+}
+
+// GetRole GetRole is a role with its details.
+type GetRole struct {
+	// Details When and where the role last changed.
+	Details Details `json:"details"`
+
+	// DisplayName Its name for people.
+	DisplayName string `json:"displayName"`
+
+	// Group Its group.
+	Group string `json:"group"`
+
+	// Key What tokens and grants call it.
+	Key string `json:"key"`
+
+	// ProjectID The project it is a role of.
+	ProjectID string `json:"projectId"`
+}
+
+// GetRoleReply GetRoleResponse is the response of GetRole.
+type GetRoleReply struct {
+	// Role The role with its details.
+	Role GetRole `json:"role"`
+}
+
 // GetService GetService is a program.
 type GetService struct {
 	// AccessTokenType The kind of access tokens it gets.
-	AccessTokenType AccessTokenType `json:"accessTokenType"`
+	AccessTokenType UserV3AlphaAccessTokenType `json:"accessTokenType"`
 
 	// Description What it does.
 	Description string `json:"description"`
@@ -1956,6 +2841,33 @@ type GetUser struct {
 	Username string `json:"username"`
 }
 
+// GetUserGrant GetUserGrant is a user grant with its details.
+type GetUserGrant struct {
+	// Details When and where the user grant last changed.
+	Details Details `json:"details"`
+
+	// ProjectGrantID The grant of the project under which the roles are given, if any.
+	ProjectGrantID *string `json:"projectGrantId,omitempty"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// RoleKeys The roles.
+	RoleKeys []string `json:"roleKeys"`
+
+	// State Whether it takes part: an inactive one gives no roles.
+	State EffectiveState `json:"state"`
+
+	// UserID The user.
+	UserID string `json:"userId"`
+}
+
+// GetUserGrantReply GetUserGrantResponse is the response of GetUserGrant.
+type GetUserGrantReply struct {
+	// UserGrant The user grant with its details.
+	UserGrant GetUserGrant `json:"userGrant"`
+}
+
 // GetUserMetadata GetUserMetadata is an entry of a user's metadata.
 type GetUserMetadata struct {
 	// Details When and where the entry last changed; the ID is the key.
@@ -2000,6 +2912,18 @@ type GetUserSchemaReply struct {
 	// UserSchema The user schema with its details.
 	UserSchema GetUserSchema `json:"userSchema"`
 }
+
+// GrantType GrantType is what tokens are given for.
+type GrantType string
+
+// GrantTypes GrantTypes is a list of grant types, at least one.
+type GrantTypes struct {
+	// Types The grant types.
+	Types []GrantTypesTypes `json:"types"`
+}
+
+// GrantTypesTypes defines model for GrantTypes.Types.
+type GrantTypesTypes string
 
 // Human Human is a person.
 type Human struct {
@@ -2048,14 +2972,17 @@ type IncludeFilter struct {
 
 // Instance Instance is a tenant.
 type Instance struct {
-	// Domain The domain that finds it, its primary one.
-	Domain string `json:"domain"`
+	// Domain The domain that finds it, its primary one. Without one only the only instance of an installation is found.
+	Domain *string `json:"domain,omitempty"`
 
 	// ID The ID to give it; one is made when it is left out. IDs are never used again.
 	ID *string `json:"id,omitempty"`
 
 	// Name Its name, unique in the installation.
 	Name string `json:"name"`
+
+	// OrganizationID The ID to give the default organization; one is made when it is left out.
+	OrganizationID *string `json:"organizationId,omitempty"`
 
 	// OrganizationName The name of its default organization; by default its own name.
 	OrganizationName *string `json:"organizationName,omitempty"`
@@ -2294,6 +3221,112 @@ type NameFilter struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// OIDCConfig OIDCConfig is how an application uses the OpenID provider.
+type OIDCConfig struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion bool `json:"accessTokenRoleAssertion"`
+
+	// AccessTokenType The form of access tokens; BEARER when omitted.
+	AccessTokenType AppV3AlphaAccessTokenType `json:"accessTokenType"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins []string `json:"additionalOrigins"`
+
+	// ApplicationType What kind of program it is; WEB when omitted.
+	ApplicationType ApplicationType `json:"applicationType"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	AuthMethodType AuthMethodType `json:"authMethodType"`
+
+	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
+	BackChannelLogoutURI string `json:"backChannelLogoutUri"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode bool `json:"developmentMode"`
+
+	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	GrantTypes []GrantType `json:"grantTypes"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris []string `json:"redirectUris"`
+
+	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	ResponseTypes []ResponseType `json:"responseTypes"`
+
+	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
+	SkipNativeAppSuccessPage bool `json:"skipNativeAppSuccessPage"`
+}
+
+// OIDCConfigInput OIDCConfig is how an application uses the OpenID provider.
+type OIDCConfigInput struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+
+	// AccessTokenType The form of access tokens; BEARER when omitted.
+	AccessTokenType *AppV3AlphaAccessTokenType `json:"accessTokenType,omitempty"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins *[]string `json:"additionalOrigins,omitempty"`
+
+	// ApplicationType What kind of program it is; WEB when omitted.
+	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+
+	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
+	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+
+	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	GrantTypes *[]OIDCConfigInputGrantTypes `json:"grantTypes,omitempty"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris *[]string `json:"redirectUris,omitempty"`
+
+	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	ResponseTypes *[]OIDCConfigInputResponseTypes `json:"responseTypes,omitempty"`
+
+	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
+	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
+}
+
+// OIDCConfigInputGrantTypes defines model for OIDCConfigInput.GrantTypes.
+type OIDCConfigInputGrantTypes string
+
+// OIDCConfigInputResponseTypes defines model for OIDCConfigInput.ResponseTypes.
+type OIDCConfigInputResponseTypes string
+
 // OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
 type OTPEmail struct {
 	// Address The address.
@@ -2363,6 +3396,12 @@ type OrganizationSearchFilter struct {
 	State *StateFilter `json:"state,omitempty"`
 }
 
+// Origins Origins is a list of origins, which may be empty.
+type Origins struct {
+	// Origins The origins.
+	Origins *[]string `json:"origins,omitempty"`
+}
+
 // Owner Owner is the context a resource belongs to.
 type Owner struct {
 	// ID The owner's ID; empty for the system.
@@ -2385,6 +3424,33 @@ type Password struct {
 
 	// Plain The password in plain text.
 	Plain *string `json:"plain,omitempty"`
+}
+
+// PatchAPIConfig PatchAPIConfig changes the fields that are present.
+type PatchAPIConfig struct {
+	// AuthMethodType BASIC or PRIVATE_KEY_JWT.
+	AuthMethodType *PatchAPIConfigAuthMethodType `json:"authMethodType,omitempty"`
+}
+
+// PatchAPIConfigAuthMethodType BASIC or PRIVATE_KEY_JWT.
+type PatchAPIConfigAuthMethodType string
+
+// PatchApp PatchApp changes the fields of an application that are present. It stays what it is: an OpenID client or an API.
+type PatchApp struct {
+	// API Of an API.
+	API *PatchAPIConfig `json:"api,omitempty"`
+
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+
+	// Oidc Of a client of the OpenID provider.
+	Oidc *PatchOIDCConfig `json:"oidc,omitempty"`
+}
+
+// PatchAppReply PatchAppResponse is the response of PatchApp.
+type PatchAppReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
 }
 
 // PatchDomain PatchDomain changes how a claim is proven.
@@ -2447,6 +3513,65 @@ type PatchMembershipReply struct {
 	Details Details `json:"details"`
 }
 
+// PatchOIDCConfig PatchOIDCConfig changes the fields that are present.
+type PatchOIDCConfig struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+
+	// AccessTokenType The form of access tokens.
+	AccessTokenType *PatchOIDCConfigAccessTokenType `json:"accessTokenType,omitempty"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
+
+	// ApplicationType What kind of program it is.
+	ApplicationType *PatchOIDCConfigApplicationType `json:"applicationType,omitempty"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
+	AuthMethodType *PatchOIDCConfigAuthMethodType `json:"authMethodType,omitempty"`
+
+	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
+	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+
+	// GrantTypes What the token endpoint accepts.
+	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
+
+	// ResponseTypes What the authorization endpoint may answer.
+	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
+
+	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
+	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
+}
+
+// PatchOIDCConfigAccessTokenType The form of access tokens.
+type PatchOIDCConfigAccessTokenType string
+
+// PatchOIDCConfigApplicationType What kind of program it is.
+type PatchOIDCConfigApplicationType string
+
+// PatchOIDCConfigAuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
+type PatchOIDCConfigAuthMethodType string
+
 // PatchOrganization PatchOrganization changes the fields of an organization that are present.
 type PatchOrganization struct {
 	// Name A new name.
@@ -2486,10 +3611,61 @@ type PatchProfile struct {
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
 }
 
+// PatchProject PatchProject changes the fields of a project that are present.
+type PatchProject struct {
+	// HasProjectCheck Whether only users of organizations that own the project or that it is granted to can log in to its applications.
+	HasProjectCheck *bool `json:"hasProjectCheck,omitempty"`
+
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+
+	// PrivateLabelingSetting Whose branding the login pages of its applications show.
+	PrivateLabelingSetting *PrivateLabelingSetting `json:"privateLabelingSetting,omitempty"`
+
+	// ProjectRoleAssertion Whether tokens carry the roles of the user.
+	ProjectRoleAssertion *bool `json:"projectRoleAssertion,omitempty"`
+
+	// ProjectRoleCheck Whether only users with a role of the project can log in to its applications.
+	ProjectRoleCheck *bool `json:"projectRoleCheck,omitempty"`
+}
+
+// PatchProjectGrant PatchProjectGrant changes the fields of a project grant that are present.
+type PatchProjectGrant struct {
+	// RoleKeys The roles from now on.
+	RoleKeys *ProjectGrantRoles `json:"roleKeys,omitempty"`
+}
+
+// PatchProjectGrantReply PatchProjectGrantResponse is the response of PatchProjectGrant.
+type PatchProjectGrantReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
+// PatchProjectReply PatchProjectResponse is the response of PatchProject.
+type PatchProjectReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
+// PatchRole PatchRole changes the fields of a role that are present.
+type PatchRole struct {
+	// DisplayName A new name for people.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// Group A new group.
+	Group *string `json:"group,omitempty"`
+}
+
+// PatchRoleReply PatchRoleResponse is the response of PatchRole.
+type PatchRoleReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
 // PatchService PatchService changes the fields of a service that are present.
 type PatchService struct {
 	// AccessTokenType The kind of access tokens it gets from now on.
-	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType *UserV3AlphaAccessTokenType `json:"accessTokenType,omitempty"`
 
 	// Description A new description.
 	Description *string `json:"description,omitempty"`
@@ -2571,6 +3747,18 @@ type PatchUser struct {
 	Username *string `json:"username,omitempty"`
 }
 
+// PatchUserGrant PatchUserGrant changes the fields of a user grant that are present.
+type PatchUserGrant struct {
+	// RoleKeys The roles from now on.
+	RoleKeys *UserGrantRoles `json:"roleKeys,omitempty"`
+}
+
+// PatchUserGrantReply PatchUserGrantResponse is the response of PatchUserGrant.
+type PatchUserGrantReply struct {
+	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
 // PatchUserReply PatchUserResponse is the response of PatchUser.
 type PatchUserReply struct {
 	// Details Sequence and date of the last change.
@@ -2634,6 +3822,9 @@ type PossibleAuthenticators struct {
 // PossibleAuthenticatorsTypes defines model for PossibleAuthenticators.Types.
 type PossibleAuthenticatorsTypes string
 
+// PrivateLabelingSetting PrivateLabelingSetting is whose branding login pages show.
+type PrivateLabelingSetting string
+
 // Profile Profile is how a human is called.
 type Profile struct {
 	// DisplayName What to show; by default the given and family name, or else the username.
@@ -2670,6 +3861,84 @@ type ProfileInput struct {
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
 }
 
+// Project Project holds roles and applications.
+type Project struct {
+	// HasProjectCheck Whether only users of organizations that own the project or that it is granted to can log in to its applications.
+	HasProjectCheck *bool `json:"hasProjectCheck,omitempty"`
+
+	// ID The ID to give it; one is made when it is left out. IDs are never used again.
+	ID *string `json:"id,omitempty"`
+
+	// Name Its name, unique in the organization, whatever its case.
+	Name string `json:"name"`
+
+	// PrivateLabelingSetting Whose branding the login pages of its applications show.
+	PrivateLabelingSetting *PrivateLabelingSetting `json:"privateLabelingSetting,omitempty"`
+
+	// ProjectRoleAssertion Whether tokens carry the roles of the user.
+	ProjectRoleAssertion *bool `json:"projectRoleAssertion,omitempty"`
+
+	// ProjectRoleCheck Whether only users with a role of the project can log in to its applications.
+	ProjectRoleCheck *bool `json:"projectRoleCheck,omitempty"`
+}
+
+// ProjectFieldName ProjectFieldName is a column that projects can be sorted by.
+type ProjectFieldName string
+
+// ProjectGrant ProjectGrant lets another organization use a project.
+type ProjectGrant struct {
+	// GrantedOrgID The organization it is granted to; not the one that owns it.
+	GrantedOrgID string `json:"grantedOrgId"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// RoleKeys The roles that the organization can give to users, if any.
+	RoleKeys *[]string `json:"roleKeys,omitempty"`
+}
+
+// ProjectGrantFieldName ProjectGrantFieldName is a column that project grants can be sorted by.
+type ProjectGrantFieldName string
+
+// ProjectGrantRoles ProjectGrantRoles are the roles of a project grant; they may be none.
+type ProjectGrantRoles struct {
+	// Keys Keys of roles of the project.
+	Keys *[]string `json:"keys,omitempty"`
+}
+
+// ProjectGrantSearchFilter ProjectGrantSearchFilter is one condition a project grant has to meet.
+type ProjectGrantSearchFilter struct {
+	// GrantedOrgID By the organization it is granted to.
+	GrantedOrgID *IDFilter `json:"grantedOrgId,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// ProjectID By project.
+	ProjectID *IDFilter `json:"projectId,omitempty"`
+
+	// RoleKey By one of the roles.
+	RoleKey *RoleKeyFilter `json:"roleKey,omitempty"`
+
+	// State By state.
+	State *StateFilter `json:"state,omitempty"`
+}
+
+// ProjectSearchFilter ProjectSearchFilter is one condition a project has to meet.
+type ProjectSearchFilter struct {
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Name By name.
+	Name *NameFilter `json:"name,omitempty"`
+
+	// OrgID By the organization that owns it.
+	OrgID *IDFilter `json:"orgId,omitempty"`
+
+	// State By state.
+	State *StateFilter `json:"state,omitempty"`
+}
+
 // ProveSessionReply ProveSessionResponse is the response of ProveSession.
 type ProveSessionReply struct {
 	// Session The session with its details.
@@ -2685,6 +3954,21 @@ type ProveSessionRequest struct {
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
 	// Details ID, sequence and date of the execution.
+	Details Details `json:"details"`
+}
+
+// RedirectURIs RedirectURIs is a list of addresses, which may be empty.
+type RedirectURIs struct {
+	// Uris The addresses.
+	Uris *[]string `json:"uris,omitempty"`
+}
+
+// RegenerateSecretReply RegenerateSecretResponse is the response of RegenerateSecret.
+type RegenerateSecretReply struct {
+	// ClientSecret The new client secret. It is never shown again.
+	ClientSecret string `json:"clientSecret"`
+
+	// Details Sequence and date of the change.
 	Details Details `json:"details"`
 }
 
@@ -2817,6 +4101,18 @@ type ResponseExecutionInput struct {
 // ResponseExecutionInputAll All services and methods. Only the value true is valid.
 type ResponseExecutionInputAll bool
 
+// ResponseType ResponseType is what the authorization endpoint answers.
+type ResponseType string
+
+// ResponseTypes ResponseTypes is a list of response types, at least one.
+type ResponseTypes struct {
+	// Types The response types.
+	Types []ResponseTypesTypes `json:"types"`
+}
+
+// ResponseTypesTypes defines model for ResponseTypes.Types.
+type ResponseTypesTypes string
+
 // RestRequestResponse RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponse struct {
 	// URL The endpoint's absolute URL.
@@ -2841,14 +4137,77 @@ type RestWebhookInput struct {
 	URL string `json:"url"`
 }
 
+// Role Role is something that users can be on a project.
+type Role struct {
+	// DisplayName Its name for people.
+	DisplayName *string `json:"displayName,omitempty"`
+
+	// Group Roles of the same group are shown together.
+	Group *string `json:"group,omitempty"`
+
+	// Key What tokens and grants call it; unique in the project and not changeable.
+	Key string `json:"key"`
+
+	// ProjectID The project it is a role of.
+	ProjectID string `json:"projectId"`
+}
+
+// RoleFieldName RoleFieldName is a column that roles can be sorted by.
+type RoleFieldName string
+
 // RoleFilter RoleFilter is met by memberships with a role.
 type RoleFilter struct {
 	// Role The role.
 	Role string `json:"role"`
 }
 
+// RoleKeyFilter RoleKeyFilter compares the roles of a grant.
+type RoleKeyFilter struct {
+	// Key The key of a role that has to be among them.
+	Key string `json:"key"`
+}
+
+// RoleSearchFilter RoleSearchFilter is one condition a role has to meet.
+type RoleSearchFilter struct {
+	// DisplayName By the name for people.
+	DisplayName *TextFilter `json:"displayName,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Key By key.
+	Key *TextFilter `json:"key,omitempty"`
+
+	// ProjectID By project.
+	ProjectID *IDFilter `json:"projectId,omitempty"`
+}
+
 // SchemaV3AlphaAuthenticatorType AuthenticatorType is a way to authenticate.
 type SchemaV3AlphaAuthenticatorType string
+
+// SearchAppKeysReply SearchAppKeysResponse is the response of SearchAppKeys.
+type SearchAppKeysReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetAppKey `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn AppKeyFieldName `json:"sortingColumn"`
+}
+
+// SearchAppsReply SearchAppsResponse is the response of SearchApps.
+type SearchAppsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetApp `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn AppFieldName `json:"sortingColumn"`
+}
 
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
 type SearchDomainsReply struct {
@@ -2931,6 +4290,42 @@ type SearchPersonalAccessTokensReply struct {
 	SortingColumn PersonalAccessTokenFieldName `json:"sortingColumn"`
 }
 
+// SearchProjectGrantsReply SearchProjectGrantsResponse is the response of SearchProjectGrants.
+type SearchProjectGrantsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetProjectGrant `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn ProjectGrantFieldName `json:"sortingColumn"`
+}
+
+// SearchProjectsReply SearchProjectsResponse is the response of SearchProjects.
+type SearchProjectsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetProject `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn ProjectFieldName `json:"sortingColumn"`
+}
+
+// SearchRolesReply SearchRolesResponse is the response of SearchRoles.
+type SearchRolesReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetRole `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn RoleFieldName `json:"sortingColumn"`
+}
+
 // SearchSessionsReply SearchSessionsResponse is the response of SearchSessions.
 type SearchSessionsReply struct {
 	// Details What part of the matches this is.
@@ -2953,6 +4348,18 @@ type SearchTargetsReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn TargetFieldName `json:"sortingColumn"`
+}
+
+// SearchUserGrantsReply SearchUserGrantsResponse is the response of SearchUserGrants.
+type SearchUserGrantsReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetUserGrant `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn UserGrantFieldName `json:"sortingColumn"`
 }
 
 // SearchUserMetadataReply SearchUserMetadataResponse is the response of SearchUserMetadata.
@@ -2991,10 +4398,18 @@ type SearchUsersReply struct {
 	SortingColumn UserFieldName `json:"sortingColumn"`
 }
 
+// SecretRotation SecretRotation says what becomes of the old secret.
+type SecretRotation struct {
+	// Overlap How long the old secret stays good, at most 7 days; not at all when omitted. At least 0s, at most 604800s.
+	//
+	// Example: 10s
+	Overlap *string `json:"overlap,omitempty"`
+}
+
 // Service Service is a program.
 type Service struct {
 	// AccessTokenType The kind of access tokens it gets.
-	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType *UserV3AlphaAccessTokenType `json:"accessTokenType,omitempty"`
 
 	// Description What it does.
 	Description *string `json:"description,omitempty"`
@@ -3349,6 +4764,54 @@ type UserFactor struct {
 // UserFieldName UserFieldName is a column that users can be sorted by.
 type UserFieldName string
 
+// UserGrant UserGrant gives a user roles of a project.
+type UserGrant struct {
+	// ProjectGrantID The grant of the project under which the roles are given; left out when the organization that owns the project gives them.
+	ProjectGrantID *string `json:"projectGrantId,omitempty"`
+
+	// ProjectID The project.
+	ProjectID string `json:"projectId"`
+
+	// RoleKeys Roles of the project, and of the project grant if there is one.
+	RoleKeys []string `json:"roleKeys"`
+
+	// UserID The user, of any organization of the instance.
+	UserID string `json:"userId"`
+}
+
+// UserGrantFieldName UserGrantFieldName is a column that user grants can be sorted by.
+type UserGrantFieldName string
+
+// UserGrantRoles UserGrantRoles are the roles of a user grant, at least one.
+type UserGrantRoles struct {
+	// Keys Keys of roles of the project, and of the project grant if there is one.
+	Keys []string `json:"keys"`
+}
+
+// UserGrantSearchFilter UserGrantSearchFilter is one condition a user grant has to meet.
+type UserGrantSearchFilter struct {
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// OrgID By the organization in which it is made.
+	OrgID *IDFilter `json:"orgId,omitempty"`
+
+	// ProjectGrantID By project grant.
+	ProjectGrantID *IDFilter `json:"projectGrantId,omitempty"`
+
+	// ProjectID By project.
+	ProjectID *IDFilter `json:"projectId,omitempty"`
+
+	// RoleKey By one of the roles.
+	RoleKey *RoleKeyFilter `json:"roleKey,omitempty"`
+
+	// State By state.
+	State *StateFilter `json:"state,omitempty"`
+
+	// UserID By user.
+	UserID *IDFilter `json:"userId,omitempty"`
+}
+
 // UserMetadata UserMetadata is the value of a key of a user's metadata.
 type UserMetadata struct {
 	// Value The value; base64 in JSON. At most 51200 bytes. At least 1 bytes.
@@ -3460,6 +4923,9 @@ type UserTypeFilter struct {
 // UserTypeFilterType The type to find.
 type UserTypeFilterType string
 
+// UserV3AlphaAccessTokenType AccessTokenType is the kind of access tokens a service gets.
+type UserV3AlphaAccessTokenType string
+
 // ValidateReply ValidateResponse is the response of Validate.
 type ValidateReply struct {
 	// Details Sequence and date of the last change.
@@ -3537,6 +5003,54 @@ type UnknownHost = Status
 
 // UnsupportedMediaType Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type UnsupportedMediaType = Status
+
+// SearchAppsJSONBody defines parameters for SearchApps.
+type SearchAppsJSONBody = []AppSearchFilter
+
+// SearchAppsParams defines parameters for SearchApps.
+type SearchAppsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *AppFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchAppKeysJSONBody defines parameters for SearchAppKeys.
+type SearchAppKeysJSONBody = []AppKeySearchFilter
+
+// SearchAppKeysParams defines parameters for SearchAppKeys.
+type SearchAppKeysParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *AppKeyFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
 
 // CreateDomainParams defines parameters for CreateDomain.
 type CreateDomainParams struct {
@@ -3781,6 +5295,105 @@ type SearchOrganizationsParams struct {
 	SortingColumn *OrganizationFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// SearchProjectGrantsJSONBody defines parameters for SearchProjectGrants.
+type SearchProjectGrantsJSONBody = []ProjectGrantSearchFilter
+
+// SearchProjectGrantsParams defines parameters for SearchProjectGrants.
+type SearchProjectGrantsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *ProjectGrantFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// CreateProjectParams defines parameters for CreateProject.
+type CreateProjectParams struct {
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SearchProjectsJSONBody defines parameters for SearchProjects.
+type SearchProjectsJSONBody = []ProjectSearchFilter
+
+// SearchProjectsParams defines parameters for SearchProjects.
+type SearchProjectsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *ProjectFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchRolesJSONBody defines parameters for SearchRoles.
+type SearchRolesJSONBody = []RoleSearchFilter
+
+// SearchRolesParams defines parameters for SearchRoles.
+type SearchRolesParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *RoleFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // SearchSessionsJSONBody defines parameters for SearchSessions.
 type SearchSessionsJSONBody = []SessionSearchFilter
 
@@ -3827,6 +5440,36 @@ type SearchTargetsParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *TargetFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchUserGrantsJSONBody defines parameters for SearchUserGrants.
+type SearchUserGrantsJSONBody = []UserGrantSearchFilter
+
+// SearchUserGrantsParams defines parameters for SearchUserGrants.
+type SearchUserGrantsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *UserGrantFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
 // SearchUserSchemasJSONBody defines parameters for SearchUserSchemas.
@@ -4021,6 +5664,24 @@ type ListAuthenticatorsParams struct {
 	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
 }
 
+// CreateAppJSONRequestBody defines body for CreateApp for application/json ContentType.
+type CreateAppJSONRequestBody = App
+
+// SearchAppsJSONRequestBody defines body for SearchApps for application/json ContentType.
+type SearchAppsJSONRequestBody = SearchAppsJSONBody
+
+// CreateAppKeyJSONRequestBody defines body for CreateAppKey for application/json ContentType.
+type CreateAppKeyJSONRequestBody = AppKey
+
+// SearchAppKeysJSONRequestBody defines body for SearchAppKeys for application/json ContentType.
+type SearchAppKeysJSONRequestBody = SearchAppKeysJSONBody
+
+// PatchAppJSONRequestBody defines body for PatchApp for application/json ContentType.
+type PatchAppJSONRequestBody = PatchApp
+
+// RegenerateSecretJSONRequestBody defines body for RegenerateSecret for application/json ContentType.
+type RegenerateSecretJSONRequestBody = SecretRotation
+
 // CreateDomainJSONRequestBody defines body for CreateDomain for application/json ContentType.
 type CreateDomainJSONRequestBody = Domain
 
@@ -4069,6 +5730,33 @@ type SearchOrganizationsJSONRequestBody = SearchOrganizationsJSONBody
 // PatchOrganizationJSONRequestBody defines body for PatchOrganization for application/json ContentType.
 type PatchOrganizationJSONRequestBody = PatchOrganization
 
+// CreateProjectGrantJSONRequestBody defines body for CreateProjectGrant for application/json ContentType.
+type CreateProjectGrantJSONRequestBody = ProjectGrant
+
+// SearchProjectGrantsJSONRequestBody defines body for SearchProjectGrants for application/json ContentType.
+type SearchProjectGrantsJSONRequestBody = SearchProjectGrantsJSONBody
+
+// PatchProjectGrantJSONRequestBody defines body for PatchProjectGrant for application/json ContentType.
+type PatchProjectGrantJSONRequestBody = PatchProjectGrant
+
+// CreateProjectJSONRequestBody defines body for CreateProject for application/json ContentType.
+type CreateProjectJSONRequestBody = Project
+
+// SearchProjectsJSONRequestBody defines body for SearchProjects for application/json ContentType.
+type SearchProjectsJSONRequestBody = SearchProjectsJSONBody
+
+// PatchProjectJSONRequestBody defines body for PatchProject for application/json ContentType.
+type PatchProjectJSONRequestBody = PatchProject
+
+// CreateRoleJSONRequestBody defines body for CreateRole for application/json ContentType.
+type CreateRoleJSONRequestBody = Role
+
+// SearchRolesJSONRequestBody defines body for SearchRoles for application/json ContentType.
+type SearchRolesJSONRequestBody = SearchRolesJSONBody
+
+// PatchRoleJSONRequestBody defines body for PatchRole for application/json ContentType.
+type PatchRoleJSONRequestBody = PatchRole
+
 // CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
 type CreateSessionJSONRequestBody = Session
 
@@ -4092,6 +5780,15 @@ type SearchTargetsJSONRequestBody = SearchTargetsJSONBody
 
 // PatchTargetJSONRequestBody defines body for PatchTarget for application/json ContentType.
 type PatchTargetJSONRequestBody = PatchTarget
+
+// CreateUserGrantJSONRequestBody defines body for CreateUserGrant for application/json ContentType.
+type CreateUserGrantJSONRequestBody = UserGrant
+
+// SearchUserGrantsJSONRequestBody defines body for SearchUserGrants for application/json ContentType.
+type SearchUserGrantsJSONRequestBody = SearchUserGrantsJSONBody
+
+// PatchUserGrantJSONRequestBody defines body for PatchUserGrant for application/json ContentType.
+type PatchUserGrantJSONRequestBody = PatchUserGrant
 
 // CreateUserSchemaJSONRequestBody defines body for CreateUserSchema for application/json ContentType.
 type CreateUserSchemaJSONRequestBody = UserSchema
@@ -4298,6 +5995,131 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// CreateAppWithBody Creates an application of a project
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+	CreateAppWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateApp Creates an application of a project
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+	CreateApp(ctx context.Context, body CreateAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchAppsWithBody Searches applications
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+	SearchAppsWithBody(ctx context.Context, params *SearchAppsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchApps Searches applications
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+	SearchApps(ctx context.Context, params *SearchAppsParams, body SearchAppsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAppKeyWithBody Makes a key of an application, or registers its own
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+	CreateAppKeyWithBody(ctx context.Context, appID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAppKey Makes a key of an application, or registers its own
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+	CreateAppKey(ctx context.Context, appID string, body CreateAppKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchAppKeysWithBody Searches keys
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+	SearchAppKeysWithBody(ctx context.Context, appID string, params *SearchAppKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchAppKeys Searches keys
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+	SearchAppKeys(ctx context.Context, appID string, params *SearchAppKeysParams, body SearchAppKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAppKey Deletes a key and everything that belongs to it
+	//
+	// Corresponds with DELETE /resources/v3alpha/apps/{appId}/keys/{id} (the `DeleteAppKey` operationId).
+	DeleteAppKey(ctx context.Context, appID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteApp Deletes an application and everything that belongs to it
+	//
+	// Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
+	DeleteApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetApp Reads one application
+	//
+	// Corresponds with GET /resources/v3alpha/apps/{id} (the `GetApp` operationId).
+	GetApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAppWithBody Changes the fields of an application that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+	PatchAppWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchApp Changes the fields of an application that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+	PatchApp(ctx context.Context, id string, body PatchAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateApp Makes an inactive application active again
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_activate (the `ActivateApp` operationId).
+	ActivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateApp Makes an application inactive: it stays, but nothing can use it
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
+	DeactivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RegenerateSecretWithBody Makes a new client secret
+	//
+	// The old one can stay good for a while, so that the application can be switched over without an interruption.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+	RegenerateSecretWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RegenerateSecret Makes a new client secret
+	//
+	// The old one can stay good for a while, so that the application can be switched over without an interruption.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+	RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -4670,6 +6492,212 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CreateProjectGrantWithBody Grants a project to another organization, which can then give its roles to users
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+	CreateProjectGrantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateProjectGrant Grants a project to another organization, which can then give its roles to users
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+	CreateProjectGrant(ctx context.Context, body CreateProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchProjectGrantsWithBody Searches project grants, those of one's projects and those to one's organizations
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+	SearchProjectGrantsWithBody(ctx context.Context, params *SearchProjectGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchProjectGrants Searches project grants, those of one's projects and those to one's organizations
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+	SearchProjectGrants(ctx context.Context, params *SearchProjectGrantsParams, body SearchProjectGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteProjectGrant Deletes a project grant with the user grants that were made under it
+	//
+	// Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
+	DeleteProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetProjectGrant Reads one project grant
+	//
+	// Corresponds with GET /resources/v3alpha/project_grants/{id} (the `GetProjectGrant` operationId).
+	GetProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchProjectGrantWithBody Changes the roles of a project grant
+	//
+	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+	PatchProjectGrantWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchProjectGrant Changes the roles of a project grant
+	//
+	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+	PatchProjectGrant(ctx context.Context, id string, body PatchProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateProjectGrant Makes an inactive project grant active again
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
+	ActivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateProjectGrant Makes a project grant inactive: it stays, but nothing can use it
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_deactivate (the `DeactivateProjectGrant` operationId).
+	DeactivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateProjectWithBody Creates a project
+	//
+	// A caller who could not change it otherwise becomes its owner.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+	CreateProjectWithBody(ctx context.Context, params *CreateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateProject Creates a project
+	//
+	// A caller who could not change it otherwise becomes its owner.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+	CreateProject(ctx context.Context, params *CreateProjectParams, body CreateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchProjectsWithBody Searches projects
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+	SearchProjectsWithBody(ctx context.Context, params *SearchProjectsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchProjects Searches projects
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+	SearchProjects(ctx context.Context, params *SearchProjectsParams, body SearchProjectsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteProject Deletes a project and everything that belongs to it
+	//
+	// Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
+	DeleteProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetProject Reads one project
+	//
+	// Corresponds with GET /resources/v3alpha/projects/{id} (the `GetProject` operationId).
+	GetProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchProjectWithBody Changes the fields of a project that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+	PatchProjectWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchProject Changes the fields of a project that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+	PatchProject(ctx context.Context, id string, body PatchProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateProject Makes an inactive project active again
+	//
+	// Corresponds with POST /resources/v3alpha/projects/{id}/_activate (the `ActivateProject` operationId).
+	ActivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateProject Makes a project inactive: it stays, but nothing can use it
+	//
+	// Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
+	DeactivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRoleWithBody Creates a role of a project
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+	CreateRoleWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateRole Creates a role of a project
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+	CreateRole(ctx context.Context, body CreateRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchRolesWithBody Searches roles
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+	SearchRolesWithBody(ctx context.Context, params *SearchRolesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchRoles Searches roles
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+	SearchRoles(ctx context.Context, params *SearchRolesParams, body SearchRolesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRole Deletes a role
+	//
+	// It is taken out of the grants that name it; a user grant that names no other one is removed.
+	//
+	// Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
+	DeleteRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRole Reads one role
+	//
+	// Corresponds with GET /resources/v3alpha/roles/{id} (the `GetRole` operationId).
+	GetRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchRoleWithBody Changes the fields of a role that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+	PatchRoleWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchRole Changes the fields of a role that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+	PatchRole(ctx context.Context, id string, body PatchRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateSessionWithBody Creates a session
 	//
 	// All checks have to succeed, or there is none; why a check failed is not told apart.
@@ -4829,6 +6857,80 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 	PatchTarget(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserGrantWithBody Gives a user roles of a project
+	//
+	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+	CreateUserGrantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateUserGrant Gives a user roles of a project
+	//
+	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+	CreateUserGrant(ctx context.Context, body CreateUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserGrantsWithBody Searches user grants
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+	SearchUserGrantsWithBody(ctx context.Context, params *SearchUserGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchUserGrants Searches user grants
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+	SearchUserGrants(ctx context.Context, params *SearchUserGrantsParams, body SearchUserGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteUserGrant Takes all roles of a user grant away
+	//
+	// Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
+	DeleteUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUserGrant Reads one user grant
+	//
+	// Corresponds with GET /resources/v3alpha/user_grants/{id} (the `GetUserGrant` operationId).
+	GetUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUserGrantWithBody Changes the fields of a user grant that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+	PatchUserGrantWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchUserGrant Changes the fields of a user grant that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+	PatchUserGrant(ctx context.Context, id string, body PatchUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ActivateUserGrant Makes an inactive user grant active again
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_activate (the `ActivateUserGrant` operationId).
+	ActivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeactivateUserGrant Makes a user grant inactive: it stays, but nothing can use it
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
+	DeactivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserSchemaWithBody Creates a user schema
 	//
@@ -5317,6 +7419,301 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
 	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// CreateAppWithBody Creates an application of a project
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+func (c *Client) CreateAppWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAppRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateApp Creates an application of a project
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+func (c *Client) CreateApp(ctx context.Context, body CreateAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAppRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchAppsWithBody Searches applications
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+func (c *Client) SearchAppsWithBody(ctx context.Context, params *SearchAppsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchAppsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchApps Searches applications
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+func (c *Client) SearchApps(ctx context.Context, params *SearchAppsParams, body SearchAppsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchAppsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAppKeyWithBody Makes a key of an application, or registers its own
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+func (c *Client) CreateAppKeyWithBody(ctx context.Context, appID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAppKeyRequestWithBody(c.Server, appID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAppKey Makes a key of an application, or registers its own
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+func (c *Client) CreateAppKey(ctx context.Context, appID string, body CreateAppKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAppKeyRequest(c.Server, appID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchAppKeysWithBody Searches keys
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+func (c *Client) SearchAppKeysWithBody(ctx context.Context, appID string, params *SearchAppKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchAppKeysRequestWithBody(c.Server, appID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchAppKeys Searches keys
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+func (c *Client) SearchAppKeys(ctx context.Context, appID string, params *SearchAppKeysParams, body SearchAppKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchAppKeysRequest(c.Server, appID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAppKey Deletes a key and everything that belongs to it
+//
+// Corresponds with DELETE /resources/v3alpha/apps/{appId}/keys/{id} (the `DeleteAppKey` operationId).
+func (c *Client) DeleteAppKey(ctx context.Context, appID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAppKeyRequest(c.Server, appID, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteApp Deletes an application and everything that belongs to it
+//
+// Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
+func (c *Client) DeleteApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetApp Reads one application
+//
+// Corresponds with GET /resources/v3alpha/apps/{id} (the `GetApp` operationId).
+func (c *Client) GetApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAppWithBody Changes the fields of an application that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+func (c *Client) PatchAppWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchApp Changes the fields of an application that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+func (c *Client) PatchApp(ctx context.Context, id string, body PatchAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateApp Makes an inactive application active again
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_activate (the `ActivateApp` operationId).
+func (c *Client) ActivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateApp Makes an application inactive: it stays, but nothing can use it
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
+func (c *Client) DeactivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RegenerateSecretWithBody Makes a new client secret
+//
+// The old one can stay good for a while, so that the application can be switched over without an interruption.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+func (c *Client) RegenerateSecretWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRegenerateSecretRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RegenerateSecret Makes a new client secret
+//
+// The old one can stay good for a while, so that the application can be switched over without an interruption.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+func (c *Client) RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRegenerateSecretRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
@@ -6200,6 +8597,492 @@ func (c *Client) SetAsInstanceDefault(ctx context.Context, id string, reqEditors
 	return c.Client.Do(req)
 }
 
+// CreateProjectGrantWithBody Grants a project to another organization, which can then give its roles to users
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+func (c *Client) CreateProjectGrantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateProjectGrantRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateProjectGrant Grants a project to another organization, which can then give its roles to users
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+func (c *Client) CreateProjectGrant(ctx context.Context, body CreateProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateProjectGrantRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchProjectGrantsWithBody Searches project grants, those of one's projects and those to one's organizations
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+func (c *Client) SearchProjectGrantsWithBody(ctx context.Context, params *SearchProjectGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchProjectGrantsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchProjectGrants Searches project grants, those of one's projects and those to one's organizations
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+func (c *Client) SearchProjectGrants(ctx context.Context, params *SearchProjectGrantsParams, body SearchProjectGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchProjectGrantsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteProjectGrant Deletes a project grant with the user grants that were made under it
+//
+// Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
+func (c *Client) DeleteProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteProjectGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetProjectGrant Reads one project grant
+//
+// Corresponds with GET /resources/v3alpha/project_grants/{id} (the `GetProjectGrant` operationId).
+func (c *Client) GetProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetProjectGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchProjectGrantWithBody Changes the roles of a project grant
+//
+// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+func (c *Client) PatchProjectGrantWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchProjectGrantRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchProjectGrant Changes the roles of a project grant
+//
+// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+func (c *Client) PatchProjectGrant(ctx context.Context, id string, body PatchProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchProjectGrantRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateProjectGrant Makes an inactive project grant active again
+//
+// Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
+func (c *Client) ActivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateProjectGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateProjectGrant Makes a project grant inactive: it stays, but nothing can use it
+//
+// Corresponds with POST /resources/v3alpha/project_grants/{id}/_deactivate (the `DeactivateProjectGrant` operationId).
+func (c *Client) DeactivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateProjectGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateProjectWithBody Creates a project
+//
+// A caller who could not change it otherwise becomes its owner.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+func (c *Client) CreateProjectWithBody(ctx context.Context, params *CreateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateProjectRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateProject Creates a project
+//
+// A caller who could not change it otherwise becomes its owner.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+func (c *Client) CreateProject(ctx context.Context, params *CreateProjectParams, body CreateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateProjectRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchProjectsWithBody Searches projects
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+func (c *Client) SearchProjectsWithBody(ctx context.Context, params *SearchProjectsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchProjectsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchProjects Searches projects
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+func (c *Client) SearchProjects(ctx context.Context, params *SearchProjectsParams, body SearchProjectsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchProjectsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteProject Deletes a project and everything that belongs to it
+//
+// Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
+func (c *Client) DeleteProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteProjectRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetProject Reads one project
+//
+// Corresponds with GET /resources/v3alpha/projects/{id} (the `GetProject` operationId).
+func (c *Client) GetProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetProjectRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchProjectWithBody Changes the fields of a project that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+func (c *Client) PatchProjectWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchProjectRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchProject Changes the fields of a project that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+func (c *Client) PatchProject(ctx context.Context, id string, body PatchProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchProjectRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateProject Makes an inactive project active again
+//
+// Corresponds with POST /resources/v3alpha/projects/{id}/_activate (the `ActivateProject` operationId).
+func (c *Client) ActivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateProjectRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateProject Makes a project inactive: it stays, but nothing can use it
+//
+// Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
+func (c *Client) DeactivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateProjectRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRoleWithBody Creates a role of a project
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+func (c *Client) CreateRoleWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRoleRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateRole Creates a role of a project
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+func (c *Client) CreateRole(ctx context.Context, body CreateRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateRoleRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchRolesWithBody Searches roles
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+func (c *Client) SearchRolesWithBody(ctx context.Context, params *SearchRolesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchRolesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchRoles Searches roles
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+func (c *Client) SearchRoles(ctx context.Context, params *SearchRolesParams, body SearchRolesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchRolesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRole Deletes a role
+//
+// It is taken out of the grants that name it; a user grant that names no other one is removed.
+//
+// Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
+func (c *Client) DeleteRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRoleRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRole Reads one role
+//
+// Corresponds with GET /resources/v3alpha/roles/{id} (the `GetRole` operationId).
+func (c *Client) GetRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRoleRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchRoleWithBody Changes the fields of a role that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+func (c *Client) PatchRoleWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchRoleRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchRole Changes the fields of a role that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+func (c *Client) PatchRole(ctx context.Context, id string, body PatchRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchRoleRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateSessionWithBody Creates a session
 //
 // All checks have to succeed, or there is none; why a check failed is not told apart.
@@ -6550,6 +9433,180 @@ func (c *Client) PatchTargetWithBody(ctx context.Context, id string, contentType
 // Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 func (c *Client) PatchTarget(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchTargetRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserGrantWithBody Gives a user roles of a project
+//
+// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+func (c *Client) CreateUserGrantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserGrantRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateUserGrant Gives a user roles of a project
+//
+// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+func (c *Client) CreateUserGrant(ctx context.Context, body CreateUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateUserGrantRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserGrantsWithBody Searches user grants
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+func (c *Client) SearchUserGrantsWithBody(ctx context.Context, params *SearchUserGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserGrantsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchUserGrants Searches user grants
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+func (c *Client) SearchUserGrants(ctx context.Context, params *SearchUserGrantsParams, body SearchUserGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchUserGrantsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteUserGrant Takes all roles of a user grant away
+//
+// Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
+func (c *Client) DeleteUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteUserGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUserGrant Reads one user grant
+//
+// Corresponds with GET /resources/v3alpha/user_grants/{id} (the `GetUserGrant` operationId).
+func (c *Client) GetUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUserGrantWithBody Changes the fields of a user grant that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+func (c *Client) PatchUserGrantWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserGrantRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchUserGrant Changes the fields of a user grant that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+func (c *Client) PatchUserGrant(ctx context.Context, id string, body PatchUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchUserGrantRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ActivateUserGrant Makes an inactive user grant active again
+//
+// Corresponds with POST /resources/v3alpha/user_grants/{id}/_activate (the `ActivateUserGrant` operationId).
+func (c *Client) ActivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewActivateUserGrantRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeactivateUserGrant Makes a user grant inactive: it stays, but nothing can use it
+//
+// Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
+func (c *Client) DeactivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeactivateUserGrantRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -7726,6 +10783,625 @@ func (c *Client) VerifyTOTP(ctx context.Context, userID string, totpID string, b
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewCreateAppRequest calls the generic CreateApp builder with application/json body
+func NewCreateAppRequest(server string, body CreateAppJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAppRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateAppRequestWithBody constructs an http.Request for the CreateApp method, with any body, and a specified content type
+func NewCreateAppRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchAppsRequest calls the generic SearchApps builder with application/json body
+func NewSearchAppsRequest(server string, params *SearchAppsParams, body SearchAppsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchAppsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchAppsRequestWithBody constructs an http.Request for the SearchApps method, with any body, and a specified content type
+func NewSearchAppsRequestWithBody(server string, params *SearchAppsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateAppKeyRequest calls the generic CreateAppKey builder with application/json body
+func NewCreateAppKeyRequest(server string, appID string, body CreateAppKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAppKeyRequestWithBody(server, appID, "application/json", bodyReader)
+}
+
+// NewCreateAppKeyRequestWithBody constructs an http.Request for the CreateAppKey method, with any body, and a specified content type
+func NewCreateAppKeyRequestWithBody(server string, appID string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "appId", appID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/keys", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchAppKeysRequest calls the generic SearchAppKeys builder with application/json body
+func NewSearchAppKeysRequest(server string, appID string, params *SearchAppKeysParams, body SearchAppKeysJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchAppKeysRequestWithBody(server, appID, params, "application/json", bodyReader)
+}
+
+// NewSearchAppKeysRequestWithBody constructs an http.Request for the SearchAppKeys method, with any body, and a specified content type
+func NewSearchAppKeysRequestWithBody(server string, appID string, params *SearchAppKeysParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "appId", appID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/keys/_search", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteAppKeyRequest constructs an http.Request for the DeleteAppKey method
+func NewDeleteAppKeyRequest(server string, appID string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "appId", appID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/keys/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteAppRequest constructs an http.Request for the DeleteApp method
+func NewDeleteAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAppRequest constructs an http.Request for the GetApp method
+func NewGetAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchAppRequest calls the generic PatchApp builder with application/json body
+func NewPatchAppRequest(server string, id string, body PatchAppJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchAppRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchAppRequestWithBody constructs an http.Request for the PatchApp method, with any body, and a specified content type
+func NewPatchAppRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateAppRequest constructs an http.Request for the ActivateApp method
+func NewActivateAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateAppRequest constructs an http.Request for the DeactivateApp method
+func NewDeactivateAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRegenerateSecretRequest calls the generic RegenerateSecret builder with application/json body
+func NewRegenerateSecretRequest(server string, id string, body RegenerateSecretJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRegenerateSecretRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewRegenerateSecretRequestWithBody constructs an http.Request for the RegenerateSecret method, with any body, and a specified content type
+func NewRegenerateSecretRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_regenerate_secret", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
 }
 
 // NewCreateDomainRequest calls the generic CreateDomain builder with application/json body
@@ -9875,6 +13551,1099 @@ func NewSetAsInstanceDefaultRequest(server string, id string) (*http.Request, er
 	return req, nil
 }
 
+// NewCreateProjectGrantRequest calls the generic CreateProjectGrant builder with application/json body
+func NewCreateProjectGrantRequest(server string, body CreateProjectGrantJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateProjectGrantRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateProjectGrantRequestWithBody constructs an http.Request for the CreateProjectGrant method, with any body, and a specified content type
+func NewCreateProjectGrantRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchProjectGrantsRequest calls the generic SearchProjectGrants builder with application/json body
+func NewSearchProjectGrantsRequest(server string, params *SearchProjectGrantsParams, body SearchProjectGrantsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchProjectGrantsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchProjectGrantsRequestWithBody constructs an http.Request for the SearchProjectGrants method, with any body, and a specified content type
+func NewSearchProjectGrantsRequestWithBody(server string, params *SearchProjectGrantsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteProjectGrantRequest constructs an http.Request for the DeleteProjectGrant method
+func NewDeleteProjectGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetProjectGrantRequest constructs an http.Request for the GetProjectGrant method
+func NewGetProjectGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchProjectGrantRequest calls the generic PatchProjectGrant builder with application/json body
+func NewPatchProjectGrantRequest(server string, id string, body PatchProjectGrantJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchProjectGrantRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchProjectGrantRequestWithBody constructs an http.Request for the PatchProjectGrant method, with any body, and a specified content type
+func NewPatchProjectGrantRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateProjectGrantRequest constructs an http.Request for the ActivateProjectGrant method
+func NewActivateProjectGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateProjectGrantRequest constructs an http.Request for the DeactivateProjectGrant method
+func NewDeactivateProjectGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/project_grants/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateProjectRequest calls the generic CreateProject builder with application/json body
+func NewCreateProjectRequest(server string, params *CreateProjectParams, body CreateProjectJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateProjectRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateProjectRequestWithBody constructs an http.Request for the CreateProject method, with any body, and a specified content type
+func NewCreateProjectRequestWithBody(server string, params *CreateProjectParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchProjectsRequest calls the generic SearchProjects builder with application/json body
+func NewSearchProjectsRequest(server string, params *SearchProjectsParams, body SearchProjectsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchProjectsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchProjectsRequestWithBody constructs an http.Request for the SearchProjects method, with any body, and a specified content type
+func NewSearchProjectsRequestWithBody(server string, params *SearchProjectsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteProjectRequest constructs an http.Request for the DeleteProject method
+func NewDeleteProjectRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetProjectRequest constructs an http.Request for the GetProject method
+func NewGetProjectRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchProjectRequest calls the generic PatchProject builder with application/json body
+func NewPatchProjectRequest(server string, id string, body PatchProjectJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchProjectRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchProjectRequestWithBody constructs an http.Request for the PatchProject method, with any body, and a specified content type
+func NewPatchProjectRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateProjectRequest constructs an http.Request for the ActivateProject method
+func NewActivateProjectRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateProjectRequest constructs an http.Request for the DeactivateProject method
+func NewDeactivateProjectRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/projects/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateRoleRequest calls the generic CreateRole builder with application/json body
+func NewCreateRoleRequest(server string, body CreateRoleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateRoleRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateRoleRequestWithBody constructs an http.Request for the CreateRole method, with any body, and a specified content type
+func NewCreateRoleRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/roles")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchRolesRequest calls the generic SearchRoles builder with application/json body
+func NewSearchRolesRequest(server string, params *SearchRolesParams, body SearchRolesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchRolesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchRolesRequestWithBody constructs an http.Request for the SearchRoles method, with any body, and a specified content type
+func NewSearchRolesRequestWithBody(server string, params *SearchRolesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/roles/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteRoleRequest constructs an http.Request for the DeleteRole method
+func NewDeleteRoleRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/roles/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRoleRequest constructs an http.Request for the GetRole method
+func NewGetRoleRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/roles/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchRoleRequest calls the generic PatchRole builder with application/json body
+func NewPatchRoleRequest(server string, id string, body PatchRoleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchRoleRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchRoleRequestWithBody constructs an http.Request for the PatchRole method, with any body, and a specified content type
+func NewPatchRoleRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/roles/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewCreateSessionRequest calls the generic CreateSession builder with application/json body
 func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -10529,6 +15298,380 @@ func NewPatchTargetRequestWithBody(server string, id string, contentType string,
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateUserGrantRequest calls the generic CreateUserGrant builder with application/json body
+func NewCreateUserGrantRequest(server string, body CreateUserGrantJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateUserGrantRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateUserGrantRequestWithBody constructs an http.Request for the CreateUserGrant method, with any body, and a specified content type
+func NewCreateUserGrantRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchUserGrantsRequest calls the generic SearchUserGrants builder with application/json body
+func NewSearchUserGrantsRequest(server string, params *SearchUserGrantsParams, body SearchUserGrantsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchUserGrantsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchUserGrantsRequestWithBody constructs an http.Request for the SearchUserGrants method, with any body, and a specified content type
+func NewSearchUserGrantsRequestWithBody(server string, params *SearchUserGrantsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteUserGrantRequest constructs an http.Request for the DeleteUserGrant method
+func NewDeleteUserGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetUserGrantRequest constructs an http.Request for the GetUserGrant method
+func NewGetUserGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchUserGrantRequest calls the generic PatchUserGrant builder with application/json body
+func NewPatchUserGrantRequest(server string, id string, body PatchUserGrantJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchUserGrantRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchUserGrantRequestWithBody constructs an http.Request for the PatchUserGrant method, with any body, and a specified content type
+func NewPatchUserGrantRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewActivateUserGrantRequest constructs an http.Request for the ActivateUserGrant method
+func NewActivateUserGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants/%s/_activate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeactivateUserGrantRequest constructs an http.Request for the DeactivateUserGrant method
+func NewDeactivateUserGrantRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/user_grants/%s/_deactivate", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -13133,6 +18276,141 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// CreateAppWithBodyWithResponse Creates an application of a project
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+	CreateAppWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppAnswer, error)
+
+	// CreateAppWithResponse Creates an application of a project
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+	CreateAppWithResponse(ctx context.Context, body CreateAppJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAppAnswer, error)
+
+	// SearchAppsWithBodyWithResponse Searches applications
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+	SearchAppsWithBodyWithResponse(ctx context.Context, params *SearchAppsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchAppsAnswer, error)
+
+	// SearchAppsWithResponse Searches applications
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+	SearchAppsWithResponse(ctx context.Context, params *SearchAppsParams, body SearchAppsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchAppsAnswer, error)
+
+	// CreateAppKeyWithBodyWithResponse Makes a key of an application, or registers its own
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+	CreateAppKeyWithBodyWithResponse(ctx context.Context, appID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppKeyAnswer, error)
+
+	// CreateAppKeyWithResponse Makes a key of an application, or registers its own
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+	CreateAppKeyWithResponse(ctx context.Context, appID string, body CreateAppKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAppKeyAnswer, error)
+
+	// SearchAppKeysWithBodyWithResponse Searches keys
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+	SearchAppKeysWithBodyWithResponse(ctx context.Context, appID string, params *SearchAppKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchAppKeysAnswer, error)
+
+	// SearchAppKeysWithResponse Searches keys
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+	SearchAppKeysWithResponse(ctx context.Context, appID string, params *SearchAppKeysParams, body SearchAppKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchAppKeysAnswer, error)
+
+	// DeleteAppKeyWithResponse Deletes a key and everything that belongs to it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/apps/{appId}/keys/{id} (the `DeleteAppKey` operationId).
+	DeleteAppKeyWithResponse(ctx context.Context, appID string, id string, reqEditors ...RequestEditorFn) (*DeleteAppKeyAnswer, error)
+
+	// DeleteAppWithResponse Deletes an application and everything that belongs to it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
+	DeleteAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteAppAnswer, error)
+
+	// GetAppWithResponse Reads one application
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/apps/{id} (the `GetApp` operationId).
+	GetAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppAnswer, error)
+
+	// PatchAppWithBodyWithResponse Changes the fields of an application that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+	PatchAppWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppAnswer, error)
+
+	// PatchAppWithResponse Changes the fields of an application that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+	PatchAppWithResponse(ctx context.Context, id string, body PatchAppJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppAnswer, error)
+
+	// ActivateAppWithResponse Makes an inactive application active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_activate (the `ActivateApp` operationId).
+	ActivateAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateAppAnswer, error)
+
+	// DeactivateAppWithResponse Makes an application inactive: it stays, but nothing can use it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
+	DeactivateAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateAppAnswer, error)
+
+	// RegenerateSecretWithBodyWithResponse Makes a new client secret
+	//
+	// The old one can stay good for a while, so that the application can be switched over without an interruption.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+	RegenerateSecretWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error)
+
+	// RegenerateSecretWithResponse Makes a new client secret
+	//
+	// The old one can stay good for a while, so that the application can be switched over without an interruption.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+	RegenerateSecretWithResponse(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error)
+
 	// CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 	//
 	// It counts once it is validated; domains that the system adds count at once.
@@ -13542,6 +18820,232 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefaultWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*SetAsInstanceDefaultAnswer, error)
 
+	// CreateProjectGrantWithBodyWithResponse Grants a project to another organization, which can then give its roles to users
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+	CreateProjectGrantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProjectGrantAnswer, error)
+
+	// CreateProjectGrantWithResponse Grants a project to another organization, which can then give its roles to users
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+	CreateProjectGrantWithResponse(ctx context.Context, body CreateProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProjectGrantAnswer, error)
+
+	// SearchProjectGrantsWithBodyWithResponse Searches project grants, those of one's projects and those to one's organizations
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+	SearchProjectGrantsWithBodyWithResponse(ctx context.Context, params *SearchProjectGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchProjectGrantsAnswer, error)
+
+	// SearchProjectGrantsWithResponse Searches project grants, those of one's projects and those to one's organizations
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+	SearchProjectGrantsWithResponse(ctx context.Context, params *SearchProjectGrantsParams, body SearchProjectGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchProjectGrantsAnswer, error)
+
+	// DeleteProjectGrantWithResponse Deletes a project grant with the user grants that were made under it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
+	DeleteProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProjectGrantAnswer, error)
+
+	// GetProjectGrantWithResponse Reads one project grant
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/project_grants/{id} (the `GetProjectGrant` operationId).
+	GetProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetProjectGrantAnswer, error)
+
+	// PatchProjectGrantWithBodyWithResponse Changes the roles of a project grant
+	//
+	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+	PatchProjectGrantWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchProjectGrantAnswer, error)
+
+	// PatchProjectGrantWithResponse Changes the roles of a project grant
+	//
+	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+	PatchProjectGrantWithResponse(ctx context.Context, id string, body PatchProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchProjectGrantAnswer, error)
+
+	// ActivateProjectGrantWithResponse Makes an inactive project grant active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
+	ActivateProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateProjectGrantAnswer, error)
+
+	// DeactivateProjectGrantWithResponse Makes a project grant inactive: it stays, but nothing can use it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_deactivate (the `DeactivateProjectGrant` operationId).
+	DeactivateProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateProjectGrantAnswer, error)
+
+	// CreateProjectWithBodyWithResponse Creates a project
+	//
+	// A caller who could not change it otherwise becomes its owner.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+	CreateProjectWithBodyWithResponse(ctx context.Context, params *CreateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProjectAnswer, error)
+
+	// CreateProjectWithResponse Creates a project
+	//
+	// A caller who could not change it otherwise becomes its owner.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+	CreateProjectWithResponse(ctx context.Context, params *CreateProjectParams, body CreateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProjectAnswer, error)
+
+	// SearchProjectsWithBodyWithResponse Searches projects
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+	SearchProjectsWithBodyWithResponse(ctx context.Context, params *SearchProjectsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchProjectsAnswer, error)
+
+	// SearchProjectsWithResponse Searches projects
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+	SearchProjectsWithResponse(ctx context.Context, params *SearchProjectsParams, body SearchProjectsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchProjectsAnswer, error)
+
+	// DeleteProjectWithResponse Deletes a project and everything that belongs to it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
+	DeleteProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProjectAnswer, error)
+
+	// GetProjectWithResponse Reads one project
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/projects/{id} (the `GetProject` operationId).
+	GetProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetProjectAnswer, error)
+
+	// PatchProjectWithBodyWithResponse Changes the fields of a project that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+	PatchProjectWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchProjectAnswer, error)
+
+	// PatchProjectWithResponse Changes the fields of a project that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+	PatchProjectWithResponse(ctx context.Context, id string, body PatchProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchProjectAnswer, error)
+
+	// ActivateProjectWithResponse Makes an inactive project active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/projects/{id}/_activate (the `ActivateProject` operationId).
+	ActivateProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateProjectAnswer, error)
+
+	// DeactivateProjectWithResponse Makes a project inactive: it stays, but nothing can use it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
+	DeactivateProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateProjectAnswer, error)
+
+	// CreateRoleWithBodyWithResponse Creates a role of a project
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+	CreateRoleWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRoleAnswer, error)
+
+	// CreateRoleWithResponse Creates a role of a project
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+	CreateRoleWithResponse(ctx context.Context, body CreateRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRoleAnswer, error)
+
+	// SearchRolesWithBodyWithResponse Searches roles
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+	SearchRolesWithBodyWithResponse(ctx context.Context, params *SearchRolesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchRolesAnswer, error)
+
+	// SearchRolesWithResponse Searches roles
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+	SearchRolesWithResponse(ctx context.Context, params *SearchRolesParams, body SearchRolesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchRolesAnswer, error)
+
+	// DeleteRoleWithResponse Deletes a role
+	//
+	// It is taken out of the grants that name it; a user grant that names no other one is removed.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
+	DeleteRoleWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteRoleAnswer, error)
+
+	// GetRoleWithResponse Reads one role
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/roles/{id} (the `GetRole` operationId).
+	GetRoleWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetRoleAnswer, error)
+
+	// PatchRoleWithBodyWithResponse Changes the fields of a role that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+	PatchRoleWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRoleAnswer, error)
+
+	// PatchRoleWithResponse Changes the fields of a role that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+	PatchRoleWithResponse(ctx context.Context, id string, body PatchRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleAnswer, error)
+
 	// CreateSessionWithBodyWithResponse Creates a session
 	//
 	// All checks have to succeed, or there is none; why a check failed is not told apart.
@@ -13709,6 +19213,88 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 	PatchTargetWithResponse(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchTargetAnswer, error)
+
+	// CreateUserGrantWithBodyWithResponse Gives a user roles of a project
+	//
+	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+	CreateUserGrantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserGrantAnswer, error)
+
+	// CreateUserGrantWithResponse Gives a user roles of a project
+	//
+	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+	CreateUserGrantWithResponse(ctx context.Context, body CreateUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserGrantAnswer, error)
+
+	// SearchUserGrantsWithBodyWithResponse Searches user grants
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+	SearchUserGrantsWithBodyWithResponse(ctx context.Context, params *SearchUserGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserGrantsAnswer, error)
+
+	// SearchUserGrantsWithResponse Searches user grants
+	//
+	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+	SearchUserGrantsWithResponse(ctx context.Context, params *SearchUserGrantsParams, body SearchUserGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserGrantsAnswer, error)
+
+	// DeleteUserGrantWithResponse Takes all roles of a user grant away
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
+	DeleteUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserGrantAnswer, error)
+
+	// GetUserGrantWithResponse Reads one user grant
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/user_grants/{id} (the `GetUserGrant` operationId).
+	GetUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserGrantAnswer, error)
+
+	// PatchUserGrantWithBodyWithResponse Changes the fields of a user grant that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+	PatchUserGrantWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserGrantAnswer, error)
+
+	// PatchUserGrantWithResponse Changes the fields of a user grant that are present
+	//
+	// A patch that changes nothing succeeds.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+	PatchUserGrantWithResponse(ctx context.Context, id string, body PatchUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserGrantAnswer, error)
+
+	// ActivateUserGrantWithResponse Makes an inactive user grant active again
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_activate (the `ActivateUserGrant` operationId).
+	ActivateUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserGrantAnswer, error)
+
+	// DeactivateUserGrantWithResponse Makes a user grant inactive: it stays, but nothing can use it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
+	DeactivateUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserGrantAnswer, error)
 
 	// CreateUserSchemaWithBodyWithResponse Creates a user schema
 	//
@@ -14245,6 +19831,1248 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
 	VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
+}
+
+// CreateAppAnswer401Headers the declared response headers of an HTTP 401 response for CreateApp
+type CreateAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateAppAnswer503Headers the declared response headers of an HTTP 503 response for CreateApp
+type CreateAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateAppAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAppAnswer) GetJSON201() *CreateAppReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateAppAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAppAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAppAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchAppsAnswer401Headers the declared response headers of an HTTP 401 response for SearchApps
+type SearchAppsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchAppsAnswer503Headers the declared response headers of an HTTP 503 response for SearchApps
+type SearchAppsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchAppsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchAppsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchAppsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchAppsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchAppsAnswer) GetJSON200() *SearchAppsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchAppsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchAppsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchAppsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchAppsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchAppsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchAppsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchAppsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchAppsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchAppsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchAppsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchAppsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchAppsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchAppsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateAppKeyAnswer401Headers the declared response headers of an HTTP 401 response for CreateAppKey
+type CreateAppKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateAppKeyAnswer503Headers the declared response headers of an HTTP 503 response for CreateAppKey
+type CreateAppKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateAppKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateAppKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateAppKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateAppKeyAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON201() *CreateAppKeyReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAppKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAppKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAppKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAppKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAppKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchAppKeysAnswer401Headers the declared response headers of an HTTP 401 response for SearchAppKeys
+type SearchAppKeysAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchAppKeysAnswer503Headers the declared response headers of an HTTP 503 response for SearchAppKeys
+type SearchAppKeysAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchAppKeysAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchAppKeysReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchAppKeysAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchAppKeysAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON200() *SearchAppKeysReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchAppKeysAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchAppKeysAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchAppKeysAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchAppKeysAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchAppKeysAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteAppKeyAnswer401Headers the declared response headers of an HTTP 401 response for DeleteAppKey
+type DeleteAppKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteAppKeyAnswer503Headers the declared response headers of an HTTP 503 response for DeleteAppKey
+type DeleteAppKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteAppKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteAppKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteAppKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteAppKeyAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON200() *DeleteAppKeyReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAppKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAppKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAppKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAppKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteAppAnswer401Headers the declared response headers of an HTTP 401 response for DeleteApp
+type DeleteAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteAppAnswer503Headers the declared response headers of an HTTP 503 response for DeleteApp
+type DeleteAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteAppAnswer) GetJSON200() *DeleteAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAppAnswer401Headers the declared response headers of an HTTP 401 response for GetApp
+type GetAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetAppAnswer503Headers the declared response headers of an HTTP 503 response for GetApp
+type GetAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAppAnswer) GetJSON200() *GetAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchAppAnswer401Headers the declared response headers of an HTTP 401 response for PatchApp
+type PatchAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchAppAnswer503Headers the declared response headers of an HTTP 503 response for PatchApp
+type PatchAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchAppAnswer) GetJSON200() *PatchAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchAppAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchAppAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchAppAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateAppAnswer401Headers the declared response headers of an HTTP 401 response for ActivateApp
+type ActivateAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateAppAnswer503Headers the declared response headers of an HTTP 503 response for ActivateApp
+type ActivateAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateAppAnswer) GetJSON200() *ActivateAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateAppAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateApp
+type DeactivateAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateAppAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateApp
+type DeactivateAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateAppAnswer) GetJSON200() *DeactivateAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RegenerateSecretAnswer401Headers the declared response headers of an HTTP 401 response for RegenerateSecret
+type RegenerateSecretAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RegenerateSecretAnswer503Headers the declared response headers of an HTTP 503 response for RegenerateSecret
+type RegenerateSecretAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RegenerateSecretAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RegenerateSecretReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RegenerateSecretAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RegenerateSecretAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON200() *RegenerateSecretReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RegenerateSecretAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RegenerateSecretAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RegenerateSecretAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RegenerateSecretAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RegenerateSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 // CreateDomainAnswer401Headers the declared response headers of an HTTP 401 response for CreateDomain
@@ -18125,6 +24953,2150 @@ func (r SetAsInstanceDefaultAnswer) ContentType() string {
 	return ""
 }
 
+// CreateProjectGrantAnswer401Headers the declared response headers of an HTTP 401 response for CreateProjectGrant
+type CreateProjectGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateProjectGrantAnswer503Headers the declared response headers of an HTTP 503 response for CreateProjectGrant
+type CreateProjectGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateProjectGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateProjectGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateProjectGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateProjectGrantAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON201() *CreateProjectGrantReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateProjectGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateProjectGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateProjectGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateProjectGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchProjectGrantsAnswer401Headers the declared response headers of an HTTP 401 response for SearchProjectGrants
+type SearchProjectGrantsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchProjectGrantsAnswer503Headers the declared response headers of an HTTP 503 response for SearchProjectGrants
+type SearchProjectGrantsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchProjectGrantsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchProjectGrantsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchProjectGrantsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchProjectGrantsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON200() *SearchProjectGrantsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchProjectGrantsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchProjectGrantsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchProjectGrantsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchProjectGrantsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteProjectGrantAnswer401Headers the declared response headers of an HTTP 401 response for DeleteProjectGrant
+type DeleteProjectGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteProjectGrantAnswer503Headers the declared response headers of an HTTP 503 response for DeleteProjectGrant
+type DeleteProjectGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteProjectGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteProjectGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteProjectGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteProjectGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON200() *DeleteProjectGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteProjectGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteProjectGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteProjectGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteProjectGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetProjectGrantAnswer401Headers the declared response headers of an HTTP 401 response for GetProjectGrant
+type GetProjectGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetProjectGrantAnswer503Headers the declared response headers of an HTTP 503 response for GetProjectGrant
+type GetProjectGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetProjectGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetProjectGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetProjectGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetProjectGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON200() *GetProjectGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetProjectGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetProjectGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetProjectGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetProjectGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetProjectGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchProjectGrantAnswer401Headers the declared response headers of an HTTP 401 response for PatchProjectGrant
+type PatchProjectGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchProjectGrantAnswer503Headers the declared response headers of an HTTP 503 response for PatchProjectGrant
+type PatchProjectGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchProjectGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchProjectGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchProjectGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchProjectGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON200() *PatchProjectGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchProjectGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchProjectGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchProjectGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchProjectGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateProjectGrantAnswer401Headers the declared response headers of an HTTP 401 response for ActivateProjectGrant
+type ActivateProjectGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateProjectGrantAnswer503Headers the declared response headers of an HTTP 503 response for ActivateProjectGrant
+type ActivateProjectGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateProjectGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateProjectGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateProjectGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateProjectGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON200() *ActivateProjectGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateProjectGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateProjectGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateProjectGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateProjectGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateProjectGrantAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateProjectGrant
+type DeactivateProjectGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateProjectGrantAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateProjectGrant
+type DeactivateProjectGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateProjectGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateProjectGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateProjectGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateProjectGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON200() *DeactivateProjectGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateProjectGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateProjectGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateProjectGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateProjectGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateProjectAnswer401Headers the declared response headers of an HTTP 401 response for CreateProject
+type CreateProjectAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateProjectAnswer503Headers the declared response headers of an HTTP 503 response for CreateProject
+type CreateProjectAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateProjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateProjectReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateProjectAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateProjectAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateProjectAnswer) GetJSON201() *CreateProjectReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateProjectAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateProjectAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateProjectAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateProjectAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateProjectAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateProjectAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateProjectAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateProjectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateProjectAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateProjectAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateProjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateProjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateProjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateProjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchProjectsAnswer401Headers the declared response headers of an HTTP 401 response for SearchProjects
+type SearchProjectsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchProjectsAnswer503Headers the declared response headers of an HTTP 503 response for SearchProjects
+type SearchProjectsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchProjectsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchProjectsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchProjectsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchProjectsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchProjectsAnswer) GetJSON200() *SearchProjectsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchProjectsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchProjectsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchProjectsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchProjectsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchProjectsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchProjectsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchProjectsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchProjectsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchProjectsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchProjectsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchProjectsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchProjectsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchProjectsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteProjectAnswer401Headers the declared response headers of an HTTP 401 response for DeleteProject
+type DeleteProjectAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteProjectAnswer503Headers the declared response headers of an HTTP 503 response for DeleteProject
+type DeleteProjectAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteProjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteProjectReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteProjectAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteProjectAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteProjectAnswer) GetJSON200() *DeleteProjectReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteProjectAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteProjectAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteProjectAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteProjectAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteProjectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteProjectAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteProjectAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteProjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteProjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteProjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteProjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetProjectAnswer401Headers the declared response headers of an HTTP 401 response for GetProject
+type GetProjectAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetProjectAnswer503Headers the declared response headers of an HTTP 503 response for GetProject
+type GetProjectAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetProjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetProjectReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetProjectAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetProjectAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetProjectAnswer) GetJSON200() *GetProjectReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetProjectAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetProjectAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetProjectAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetProjectAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetProjectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetProjectAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetProjectAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetProjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetProjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetProjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetProjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchProjectAnswer401Headers the declared response headers of an HTTP 401 response for PatchProject
+type PatchProjectAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchProjectAnswer503Headers the declared response headers of an HTTP 503 response for PatchProject
+type PatchProjectAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchProjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchProjectReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchProjectAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchProjectAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchProjectAnswer) GetJSON200() *PatchProjectReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchProjectAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchProjectAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchProjectAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchProjectAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchProjectAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchProjectAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchProjectAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchProjectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchProjectAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchProjectAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchProjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchProjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchProjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchProjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateProjectAnswer401Headers the declared response headers of an HTTP 401 response for ActivateProject
+type ActivateProjectAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateProjectAnswer503Headers the declared response headers of an HTTP 503 response for ActivateProject
+type ActivateProjectAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateProjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateProjectReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateProjectAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateProjectAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateProjectAnswer) GetJSON200() *ActivateProjectReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateProjectAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateProjectAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateProjectAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateProjectAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateProjectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateProjectAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateProjectAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateProjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateProjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateProjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateProjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateProjectAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateProject
+type DeactivateProjectAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateProjectAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateProject
+type DeactivateProjectAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateProjectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateProjectReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateProjectAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateProjectAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON200() *DeactivateProjectReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateProjectAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateProjectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateProjectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateProjectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateProjectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateRoleAnswer401Headers the declared response headers of an HTTP 401 response for CreateRole
+type CreateRoleAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateRoleAnswer503Headers the declared response headers of an HTTP 503 response for CreateRole
+type CreateRoleAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateRoleAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateRoleReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateRoleAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateRoleAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateRoleAnswer) GetJSON201() *CreateRoleReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateRoleAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateRoleAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateRoleAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateRoleAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateRoleAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateRoleAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateRoleAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateRoleAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateRoleAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateRoleAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateRoleAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateRoleAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateRoleAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateRoleAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchRolesAnswer401Headers the declared response headers of an HTTP 401 response for SearchRoles
+type SearchRolesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchRolesAnswer503Headers the declared response headers of an HTTP 503 response for SearchRoles
+type SearchRolesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchRolesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchRolesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchRolesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchRolesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchRolesAnswer) GetJSON200() *SearchRolesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchRolesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchRolesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchRolesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchRolesAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchRolesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchRolesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchRolesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchRolesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchRolesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchRolesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchRolesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchRolesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchRolesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteRoleAnswer401Headers the declared response headers of an HTTP 401 response for DeleteRole
+type DeleteRoleAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteRoleAnswer503Headers the declared response headers of an HTTP 503 response for DeleteRole
+type DeleteRoleAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteRoleAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteRoleReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteRoleAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteRoleAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteRoleAnswer) GetJSON200() *DeleteRoleReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteRoleAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteRoleAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteRoleAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteRoleAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteRoleAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteRoleAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteRoleAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRoleAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRoleAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRoleAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRoleAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetRoleAnswer401Headers the declared response headers of an HTTP 401 response for GetRole
+type GetRoleAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetRoleAnswer503Headers the declared response headers of an HTTP 503 response for GetRole
+type GetRoleAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetRoleAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetRoleReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetRoleAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetRoleAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRoleAnswer) GetJSON200() *GetRoleReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetRoleAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetRoleAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetRoleAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetRoleAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetRoleAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetRoleAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetRoleAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRoleAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRoleAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRoleAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRoleAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchRoleAnswer401Headers the declared response headers of an HTTP 401 response for PatchRole
+type PatchRoleAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchRoleAnswer503Headers the declared response headers of an HTTP 503 response for PatchRole
+type PatchRoleAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchRoleAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchRoleReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchRoleAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchRoleAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchRoleAnswer) GetJSON200() *PatchRoleReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchRoleAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchRoleAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchRoleAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchRoleAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchRoleAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchRoleAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchRoleAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchRoleAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchRoleAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchRoleAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchRoleAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchRoleAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchRoleAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchRoleAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateSessionAnswer401Headers the declared response headers of an HTTP 401 response for CreateSession
 type CreateSessionAnswer401Headers struct {
 	WWWAuthenticate string
@@ -19472,6 +28444,790 @@ func (r PatchTargetAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PatchTargetAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for CreateUserGrant
+type CreateUserGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateUserGrantAnswer503Headers the declared response headers of an HTTP 503 response for CreateUserGrant
+type CreateUserGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateUserGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateUserGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateUserGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateUserGrantAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON201() *CreateUserGrantReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateUserGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateUserGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateUserGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateUserGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateUserGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchUserGrantsAnswer401Headers the declared response headers of an HTTP 401 response for SearchUserGrants
+type SearchUserGrantsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchUserGrantsAnswer503Headers the declared response headers of an HTTP 503 response for SearchUserGrants
+type SearchUserGrantsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchUserGrantsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchUserGrantsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchUserGrantsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchUserGrantsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON200() *SearchUserGrantsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchUserGrantsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchUserGrantsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchUserGrantsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchUserGrantsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for DeleteUserGrant
+type DeleteUserGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteUserGrantAnswer503Headers the declared response headers of an HTTP 503 response for DeleteUserGrant
+type DeleteUserGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteUserGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteUserGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteUserGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteUserGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON200() *DeleteUserGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteUserGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteUserGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteUserGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteUserGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for GetUserGrant
+type GetUserGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetUserGrantAnswer503Headers the declared response headers of an HTTP 503 response for GetUserGrant
+type GetUserGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetUserGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetUserGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetUserGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetUserGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUserGrantAnswer) GetJSON200() *GetUserGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetUserGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetUserGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetUserGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetUserGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetUserGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetUserGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetUserGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUserGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUserGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUserGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUserGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for PatchUserGrant
+type PatchUserGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchUserGrantAnswer503Headers the declared response headers of an HTTP 503 response for PatchUserGrant
+type PatchUserGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchUserGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchUserGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *AlreadyExists
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchUserGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchUserGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON200() *PatchUserGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON409() *AlreadyExists {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchUserGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchUserGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchUserGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchUserGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchUserGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ActivateUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for ActivateUserGrant
+type ActivateUserGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ActivateUserGrantAnswer503Headers the declared response headers of an HTTP 503 response for ActivateUserGrant
+type ActivateUserGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ActivateUserGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ActivateUserGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ActivateUserGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ActivateUserGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON200() *ActivateUserGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ActivateUserGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ActivateUserGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ActivateUserGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ActivateUserGrantAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeactivateUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for DeactivateUserGrant
+type DeactivateUserGrantAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeactivateUserGrantAnswer503Headers the declared response headers of an HTTP 503 response for DeactivateUserGrant
+type DeactivateUserGrantAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeactivateUserGrantAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeactivateUserGrantReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeactivateUserGrantAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeactivateUserGrantAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON200() *DeactivateUserGrantReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeactivateUserGrantAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeactivateUserGrantAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeactivateUserGrantAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeactivateUserGrantAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21734,7 +31490,7 @@ type SearchMachineKeysAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -21772,7 +31528,7 @@ func (r SearchMachineKeysAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchMachineKeysAnswer) GetJSON404() *UnknownHost {
+func (r SearchMachineKeysAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -21956,7 +31712,7 @@ type SearchUserMetadataAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -21994,7 +31750,7 @@ func (r SearchUserMetadataAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchUserMetadataAnswer) GetJSON404() *UnknownHost {
+func (r SearchUserMetadataAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -22421,7 +32177,7 @@ type SearchPersonalAccessTokensAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -22459,7 +32215,7 @@ func (r SearchPersonalAccessTokensAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchPersonalAccessTokensAnswer) GetJSON404() *UnknownHost {
+func (r SearchPersonalAccessTokensAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -24598,6 +34354,243 @@ func (r VerifyTOTPAnswer) ContentType() string {
 	return ""
 }
 
+// CreateAppWithBodyWithResponse Creates an application of a project
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+func (c *ClientWithResponses) CreateAppWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppAnswer, error) {
+	rsp, err := c.CreateAppWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAppAnswer(rsp)
+}
+
+// CreateAppWithResponse Creates an application of a project
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
+func (c *ClientWithResponses) CreateAppWithResponse(ctx context.Context, body CreateAppJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAppAnswer, error) {
+	rsp, err := c.CreateApp(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAppAnswer(rsp)
+}
+
+// SearchAppsWithBodyWithResponse Searches applications
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+func (c *ClientWithResponses) SearchAppsWithBodyWithResponse(ctx context.Context, params *SearchAppsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchAppsAnswer, error) {
+	rsp, err := c.SearchAppsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchAppsAnswer(rsp)
+}
+
+// SearchAppsWithResponse Searches applications
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
+func (c *ClientWithResponses) SearchAppsWithResponse(ctx context.Context, params *SearchAppsParams, body SearchAppsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchAppsAnswer, error) {
+	rsp, err := c.SearchApps(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchAppsAnswer(rsp)
+}
+
+// CreateAppKeyWithBodyWithResponse Makes a key of an application, or registers its own
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+func (c *ClientWithResponses) CreateAppKeyWithBodyWithResponse(ctx context.Context, appID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppKeyAnswer, error) {
+	rsp, err := c.CreateAppKeyWithBody(ctx, appID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAppKeyAnswer(rsp)
+}
+
+// CreateAppKeyWithResponse Makes a key of an application, or registers its own
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
+func (c *ClientWithResponses) CreateAppKeyWithResponse(ctx context.Context, appID string, body CreateAppKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAppKeyAnswer, error) {
+	rsp, err := c.CreateAppKey(ctx, appID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAppKeyAnswer(rsp)
+}
+
+// SearchAppKeysWithBodyWithResponse Searches keys
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+func (c *ClientWithResponses) SearchAppKeysWithBodyWithResponse(ctx context.Context, appID string, params *SearchAppKeysParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchAppKeysAnswer, error) {
+	rsp, err := c.SearchAppKeysWithBody(ctx, appID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchAppKeysAnswer(rsp)
+}
+
+// SearchAppKeysWithResponse Searches keys
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
+func (c *ClientWithResponses) SearchAppKeysWithResponse(ctx context.Context, appID string, params *SearchAppKeysParams, body SearchAppKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchAppKeysAnswer, error) {
+	rsp, err := c.SearchAppKeys(ctx, appID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchAppKeysAnswer(rsp)
+}
+
+// DeleteAppKeyWithResponse Deletes a key and everything that belongs to it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/apps/{appId}/keys/{id} (the `DeleteAppKey` operationId).
+func (c *ClientWithResponses) DeleteAppKeyWithResponse(ctx context.Context, appID string, id string, reqEditors ...RequestEditorFn) (*DeleteAppKeyAnswer, error) {
+	rsp, err := c.DeleteAppKey(ctx, appID, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAppKeyAnswer(rsp)
+}
+
+// DeleteAppWithResponse Deletes an application and everything that belongs to it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
+func (c *ClientWithResponses) DeleteAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteAppAnswer, error) {
+	rsp, err := c.DeleteApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAppAnswer(rsp)
+}
+
+// GetAppWithResponse Reads one application
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/apps/{id} (the `GetApp` operationId).
+func (c *ClientWithResponses) GetAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppAnswer, error) {
+	rsp, err := c.GetApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAppAnswer(rsp)
+}
+
+// PatchAppWithBodyWithResponse Changes the fields of an application that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+func (c *ClientWithResponses) PatchAppWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppAnswer, error) {
+	rsp, err := c.PatchAppWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAppAnswer(rsp)
+}
+
+// PatchAppWithResponse Changes the fields of an application that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
+func (c *ClientWithResponses) PatchAppWithResponse(ctx context.Context, id string, body PatchAppJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppAnswer, error) {
+	rsp, err := c.PatchApp(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAppAnswer(rsp)
+}
+
+// ActivateAppWithResponse Makes an inactive application active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_activate (the `ActivateApp` operationId).
+func (c *ClientWithResponses) ActivateAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateAppAnswer, error) {
+	rsp, err := c.ActivateApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateAppAnswer(rsp)
+}
+
+// DeactivateAppWithResponse Makes an application inactive: it stays, but nothing can use it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
+func (c *ClientWithResponses) DeactivateAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateAppAnswer, error) {
+	rsp, err := c.DeactivateApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateAppAnswer(rsp)
+}
+
+// RegenerateSecretWithBodyWithResponse Makes a new client secret
+//
+// The old one can stay good for a while, so that the application can be switched over without an interruption.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+func (c *ClientWithResponses) RegenerateSecretWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error) {
+	rsp, err := c.RegenerateSecretWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRegenerateSecretAnswer(rsp)
+}
+
+// RegenerateSecretWithResponse Makes a new client secret
+//
+// The old one can stay good for a while, so that the application can be switched over without an interruption.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
+func (c *ClientWithResponses) RegenerateSecretWithResponse(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error) {
+	rsp, err := c.RegenerateSecret(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRegenerateSecretAnswer(rsp)
+}
+
 // CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 //
 // It counts once it is validated; domains that the system adds count at once.
@@ -25313,6 +35306,400 @@ func (c *ClientWithResponses) SetAsInstanceDefaultWithResponse(ctx context.Conte
 	return ParseSetAsInstanceDefaultAnswer(rsp)
 }
 
+// CreateProjectGrantWithBodyWithResponse Grants a project to another organization, which can then give its roles to users
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+func (c *ClientWithResponses) CreateProjectGrantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProjectGrantAnswer, error) {
+	rsp, err := c.CreateProjectGrantWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateProjectGrantAnswer(rsp)
+}
+
+// CreateProjectGrantWithResponse Grants a project to another organization, which can then give its roles to users
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
+func (c *ClientWithResponses) CreateProjectGrantWithResponse(ctx context.Context, body CreateProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProjectGrantAnswer, error) {
+	rsp, err := c.CreateProjectGrant(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateProjectGrantAnswer(rsp)
+}
+
+// SearchProjectGrantsWithBodyWithResponse Searches project grants, those of one's projects and those to one's organizations
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+func (c *ClientWithResponses) SearchProjectGrantsWithBodyWithResponse(ctx context.Context, params *SearchProjectGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchProjectGrantsAnswer, error) {
+	rsp, err := c.SearchProjectGrantsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchProjectGrantsAnswer(rsp)
+}
+
+// SearchProjectGrantsWithResponse Searches project grants, those of one's projects and those to one's organizations
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
+func (c *ClientWithResponses) SearchProjectGrantsWithResponse(ctx context.Context, params *SearchProjectGrantsParams, body SearchProjectGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchProjectGrantsAnswer, error) {
+	rsp, err := c.SearchProjectGrants(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchProjectGrantsAnswer(rsp)
+}
+
+// DeleteProjectGrantWithResponse Deletes a project grant with the user grants that were made under it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
+func (c *ClientWithResponses) DeleteProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProjectGrantAnswer, error) {
+	rsp, err := c.DeleteProjectGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteProjectGrantAnswer(rsp)
+}
+
+// GetProjectGrantWithResponse Reads one project grant
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/project_grants/{id} (the `GetProjectGrant` operationId).
+func (c *ClientWithResponses) GetProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetProjectGrantAnswer, error) {
+	rsp, err := c.GetProjectGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetProjectGrantAnswer(rsp)
+}
+
+// PatchProjectGrantWithBodyWithResponse Changes the roles of a project grant
+//
+// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+func (c *ClientWithResponses) PatchProjectGrantWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchProjectGrantAnswer, error) {
+	rsp, err := c.PatchProjectGrantWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchProjectGrantAnswer(rsp)
+}
+
+// PatchProjectGrantWithResponse Changes the roles of a project grant
+//
+// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
+func (c *ClientWithResponses) PatchProjectGrantWithResponse(ctx context.Context, id string, body PatchProjectGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchProjectGrantAnswer, error) {
+	rsp, err := c.PatchProjectGrant(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchProjectGrantAnswer(rsp)
+}
+
+// ActivateProjectGrantWithResponse Makes an inactive project grant active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
+func (c *ClientWithResponses) ActivateProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateProjectGrantAnswer, error) {
+	rsp, err := c.ActivateProjectGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateProjectGrantAnswer(rsp)
+}
+
+// DeactivateProjectGrantWithResponse Makes a project grant inactive: it stays, but nothing can use it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/project_grants/{id}/_deactivate (the `DeactivateProjectGrant` operationId).
+func (c *ClientWithResponses) DeactivateProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateProjectGrantAnswer, error) {
+	rsp, err := c.DeactivateProjectGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateProjectGrantAnswer(rsp)
+}
+
+// CreateProjectWithBodyWithResponse Creates a project
+//
+// A caller who could not change it otherwise becomes its owner.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+func (c *ClientWithResponses) CreateProjectWithBodyWithResponse(ctx context.Context, params *CreateProjectParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProjectAnswer, error) {
+	rsp, err := c.CreateProjectWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateProjectAnswer(rsp)
+}
+
+// CreateProjectWithResponse Creates a project
+//
+// A caller who could not change it otherwise becomes its owner.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
+func (c *ClientWithResponses) CreateProjectWithResponse(ctx context.Context, params *CreateProjectParams, body CreateProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateProjectAnswer, error) {
+	rsp, err := c.CreateProject(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateProjectAnswer(rsp)
+}
+
+// SearchProjectsWithBodyWithResponse Searches projects
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+func (c *ClientWithResponses) SearchProjectsWithBodyWithResponse(ctx context.Context, params *SearchProjectsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchProjectsAnswer, error) {
+	rsp, err := c.SearchProjectsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchProjectsAnswer(rsp)
+}
+
+// SearchProjectsWithResponse Searches projects
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
+func (c *ClientWithResponses) SearchProjectsWithResponse(ctx context.Context, params *SearchProjectsParams, body SearchProjectsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchProjectsAnswer, error) {
+	rsp, err := c.SearchProjects(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchProjectsAnswer(rsp)
+}
+
+// DeleteProjectWithResponse Deletes a project and everything that belongs to it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
+func (c *ClientWithResponses) DeleteProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProjectAnswer, error) {
+	rsp, err := c.DeleteProject(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteProjectAnswer(rsp)
+}
+
+// GetProjectWithResponse Reads one project
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/projects/{id} (the `GetProject` operationId).
+func (c *ClientWithResponses) GetProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetProjectAnswer, error) {
+	rsp, err := c.GetProject(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetProjectAnswer(rsp)
+}
+
+// PatchProjectWithBodyWithResponse Changes the fields of a project that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+func (c *ClientWithResponses) PatchProjectWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchProjectAnswer, error) {
+	rsp, err := c.PatchProjectWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchProjectAnswer(rsp)
+}
+
+// PatchProjectWithResponse Changes the fields of a project that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
+func (c *ClientWithResponses) PatchProjectWithResponse(ctx context.Context, id string, body PatchProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchProjectAnswer, error) {
+	rsp, err := c.PatchProject(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchProjectAnswer(rsp)
+}
+
+// ActivateProjectWithResponse Makes an inactive project active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/projects/{id}/_activate (the `ActivateProject` operationId).
+func (c *ClientWithResponses) ActivateProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateProjectAnswer, error) {
+	rsp, err := c.ActivateProject(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateProjectAnswer(rsp)
+}
+
+// DeactivateProjectWithResponse Makes a project inactive: it stays, but nothing can use it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
+func (c *ClientWithResponses) DeactivateProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateProjectAnswer, error) {
+	rsp, err := c.DeactivateProject(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateProjectAnswer(rsp)
+}
+
+// CreateRoleWithBodyWithResponse Creates a role of a project
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+func (c *ClientWithResponses) CreateRoleWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRoleAnswer, error) {
+	rsp, err := c.CreateRoleWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRoleAnswer(rsp)
+}
+
+// CreateRoleWithResponse Creates a role of a project
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
+func (c *ClientWithResponses) CreateRoleWithResponse(ctx context.Context, body CreateRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRoleAnswer, error) {
+	rsp, err := c.CreateRole(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateRoleAnswer(rsp)
+}
+
+// SearchRolesWithBodyWithResponse Searches roles
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+func (c *ClientWithResponses) SearchRolesWithBodyWithResponse(ctx context.Context, params *SearchRolesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchRolesAnswer, error) {
+	rsp, err := c.SearchRolesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchRolesAnswer(rsp)
+}
+
+// SearchRolesWithResponse Searches roles
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
+func (c *ClientWithResponses) SearchRolesWithResponse(ctx context.Context, params *SearchRolesParams, body SearchRolesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchRolesAnswer, error) {
+	rsp, err := c.SearchRoles(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchRolesAnswer(rsp)
+}
+
+// DeleteRoleWithResponse Deletes a role
+//
+// It is taken out of the grants that name it; a user grant that names no other one is removed.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
+func (c *ClientWithResponses) DeleteRoleWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteRoleAnswer, error) {
+	rsp, err := c.DeleteRole(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRoleAnswer(rsp)
+}
+
+// GetRoleWithResponse Reads one role
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/roles/{id} (the `GetRole` operationId).
+func (c *ClientWithResponses) GetRoleWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetRoleAnswer, error) {
+	rsp, err := c.GetRole(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRoleAnswer(rsp)
+}
+
+// PatchRoleWithBodyWithResponse Changes the fields of a role that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+func (c *ClientWithResponses) PatchRoleWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRoleAnswer, error) {
+	rsp, err := c.PatchRoleWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchRoleAnswer(rsp)
+}
+
+// PatchRoleWithResponse Changes the fields of a role that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
+func (c *ClientWithResponses) PatchRoleWithResponse(ctx context.Context, id string, body PatchRoleJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleAnswer, error) {
+	rsp, err := c.PatchRole(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchRoleAnswer(rsp)
+}
+
 // CreateSessionWithBodyWithResponse Creates a session
 //
 // All checks have to succeed, or there is none; why a check failed is not told apart.
@@ -25599,6 +35986,148 @@ func (c *ClientWithResponses) PatchTargetWithResponse(ctx context.Context, id st
 		return nil, err
 	}
 	return ParsePatchTargetAnswer(rsp)
+}
+
+// CreateUserGrantWithBodyWithResponse Gives a user roles of a project
+//
+// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+func (c *ClientWithResponses) CreateUserGrantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserGrantAnswer, error) {
+	rsp, err := c.CreateUserGrantWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserGrantAnswer(rsp)
+}
+
+// CreateUserGrantWithResponse Gives a user roles of a project
+//
+// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
+func (c *ClientWithResponses) CreateUserGrantWithResponse(ctx context.Context, body CreateUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserGrantAnswer, error) {
+	rsp, err := c.CreateUserGrant(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateUserGrantAnswer(rsp)
+}
+
+// SearchUserGrantsWithBodyWithResponse Searches user grants
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+func (c *ClientWithResponses) SearchUserGrantsWithBodyWithResponse(ctx context.Context, params *SearchUserGrantsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchUserGrantsAnswer, error) {
+	rsp, err := c.SearchUserGrantsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserGrantsAnswer(rsp)
+}
+
+// SearchUserGrantsWithResponse Searches user grants
+//
+// The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
+func (c *ClientWithResponses) SearchUserGrantsWithResponse(ctx context.Context, params *SearchUserGrantsParams, body SearchUserGrantsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserGrantsAnswer, error) {
+	rsp, err := c.SearchUserGrants(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchUserGrantsAnswer(rsp)
+}
+
+// DeleteUserGrantWithResponse Takes all roles of a user grant away
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
+func (c *ClientWithResponses) DeleteUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserGrantAnswer, error) {
+	rsp, err := c.DeleteUserGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteUserGrantAnswer(rsp)
+}
+
+// GetUserGrantWithResponse Reads one user grant
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/user_grants/{id} (the `GetUserGrant` operationId).
+func (c *ClientWithResponses) GetUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetUserGrantAnswer, error) {
+	rsp, err := c.GetUserGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUserGrantAnswer(rsp)
+}
+
+// PatchUserGrantWithBodyWithResponse Changes the fields of a user grant that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+func (c *ClientWithResponses) PatchUserGrantWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchUserGrantAnswer, error) {
+	rsp, err := c.PatchUserGrantWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserGrantAnswer(rsp)
+}
+
+// PatchUserGrantWithResponse Changes the fields of a user grant that are present
+//
+// A patch that changes nothing succeeds.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
+func (c *ClientWithResponses) PatchUserGrantWithResponse(ctx context.Context, id string, body PatchUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserGrantAnswer, error) {
+	rsp, err := c.PatchUserGrant(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchUserGrantAnswer(rsp)
+}
+
+// ActivateUserGrantWithResponse Makes an inactive user grant active again
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_grants/{id}/_activate (the `ActivateUserGrant` operationId).
+func (c *ClientWithResponses) ActivateUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateUserGrantAnswer, error) {
+	rsp, err := c.ActivateUserGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseActivateUserGrantAnswer(rsp)
+}
+
+// DeactivateUserGrantWithResponse Makes a user grant inactive: it stays, but nothing can use it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
+func (c *ClientWithResponses) DeactivateUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateUserGrantAnswer, error) {
+	rsp, err := c.DeactivateUserGrant(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeactivateUserGrantAnswer(rsp)
 }
 
 // CreateUserSchemaWithBodyWithResponse Creates a user schema
@@ -26543,6 +37072,1182 @@ func (c *ClientWithResponses) VerifyTOTPWithResponse(ctx context.Context, userID
 		return nil, err
 	}
 	return ParseVerifyTOTPAnswer(rsp)
+}
+
+// ParseCreateAppAnswer parses an HTTP response from a CreateAppWithResponse call
+func ParseCreateAppAnswer(rsp *http.Response) (*CreateAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchAppsAnswer parses an HTTP response from a SearchAppsWithResponse call
+func ParseSearchAppsAnswer(rsp *http.Response) (*SearchAppsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchAppsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchAppsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchAppsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchAppsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateAppKeyAnswer parses an HTTP response from a CreateAppKeyWithResponse call
+func ParseCreateAppKeyAnswer(rsp *http.Response) (*CreateAppKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAppKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateAppKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateAppKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateAppKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchAppKeysAnswer parses an HTTP response from a SearchAppKeysWithResponse call
+func ParseSearchAppKeysAnswer(rsp *http.Response) (*SearchAppKeysAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchAppKeysAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchAppKeysReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchAppKeysAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchAppKeysAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAppKeyAnswer parses an HTTP response from a DeleteAppKeyWithResponse call
+func ParseDeleteAppKeyAnswer(rsp *http.Response) (*DeleteAppKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAppKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteAppKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteAppKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteAppKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAppAnswer parses an HTTP response from a DeleteAppWithResponse call
+func ParseDeleteAppAnswer(rsp *http.Response) (*DeleteAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetAppAnswer parses an HTTP response from a GetAppWithResponse call
+func ParseGetAppAnswer(rsp *http.Response) (*GetAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchAppAnswer parses an HTTP response from a PatchAppWithResponse call
+func ParsePatchAppAnswer(rsp *http.Response) (*PatchAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateAppAnswer parses an HTTP response from a ActivateAppWithResponse call
+func ParseActivateAppAnswer(rsp *http.Response) (*ActivateAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateAppAnswer parses an HTTP response from a DeactivateAppWithResponse call
+func ParseDeactivateAppAnswer(rsp *http.Response) (*DeactivateAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRegenerateSecretAnswer parses an HTTP response from a RegenerateSecretWithResponse call
+func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RegenerateSecretAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RegenerateSecretReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RegenerateSecretAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RegenerateSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
 }
 
 // ParseCreateDomainAnswer parses an HTTP response from a CreateDomainWithResponse call
@@ -30213,6 +41918,2036 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 	return response, nil
 }
 
+// ParseCreateProjectGrantAnswer parses an HTTP response from a CreateProjectGrantWithResponse call
+func ParseCreateProjectGrantAnswer(rsp *http.Response) (*CreateProjectGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateProjectGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateProjectGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateProjectGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateProjectGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchProjectGrantsAnswer parses an HTTP response from a SearchProjectGrantsWithResponse call
+func ParseSearchProjectGrantsAnswer(rsp *http.Response) (*SearchProjectGrantsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchProjectGrantsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchProjectGrantsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchProjectGrantsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchProjectGrantsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteProjectGrantAnswer parses an HTTP response from a DeleteProjectGrantWithResponse call
+func ParseDeleteProjectGrantAnswer(rsp *http.Response) (*DeleteProjectGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteProjectGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteProjectGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteProjectGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteProjectGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetProjectGrantAnswer parses an HTTP response from a GetProjectGrantWithResponse call
+func ParseGetProjectGrantAnswer(rsp *http.Response) (*GetProjectGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetProjectGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetProjectGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetProjectGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetProjectGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchProjectGrantAnswer parses an HTTP response from a PatchProjectGrantWithResponse call
+func ParsePatchProjectGrantAnswer(rsp *http.Response) (*PatchProjectGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchProjectGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchProjectGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchProjectGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchProjectGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateProjectGrantAnswer parses an HTTP response from a ActivateProjectGrantWithResponse call
+func ParseActivateProjectGrantAnswer(rsp *http.Response) (*ActivateProjectGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateProjectGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateProjectGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateProjectGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateProjectGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateProjectGrantAnswer parses an HTTP response from a DeactivateProjectGrantWithResponse call
+func ParseDeactivateProjectGrantAnswer(rsp *http.Response) (*DeactivateProjectGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateProjectGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateProjectGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateProjectGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateProjectGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateProjectAnswer parses an HTTP response from a CreateProjectWithResponse call
+func ParseCreateProjectAnswer(rsp *http.Response) (*CreateProjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateProjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateProjectReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateProjectAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateProjectAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchProjectsAnswer parses an HTTP response from a SearchProjectsWithResponse call
+func ParseSearchProjectsAnswer(rsp *http.Response) (*SearchProjectsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchProjectsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchProjectsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchProjectsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchProjectsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteProjectAnswer parses an HTTP response from a DeleteProjectWithResponse call
+func ParseDeleteProjectAnswer(rsp *http.Response) (*DeleteProjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteProjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteProjectReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteProjectAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteProjectAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetProjectAnswer parses an HTTP response from a GetProjectWithResponse call
+func ParseGetProjectAnswer(rsp *http.Response) (*GetProjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetProjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetProjectReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetProjectAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetProjectAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchProjectAnswer parses an HTTP response from a PatchProjectWithResponse call
+func ParsePatchProjectAnswer(rsp *http.Response) (*PatchProjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchProjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchProjectReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchProjectAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchProjectAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateProjectAnswer parses an HTTP response from a ActivateProjectWithResponse call
+func ParseActivateProjectAnswer(rsp *http.Response) (*ActivateProjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateProjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateProjectReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateProjectAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateProjectAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateProjectAnswer parses an HTTP response from a DeactivateProjectWithResponse call
+func ParseDeactivateProjectAnswer(rsp *http.Response) (*DeactivateProjectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateProjectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateProjectReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateProjectAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateProjectAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateRoleAnswer parses an HTTP response from a CreateRoleWithResponse call
+func ParseCreateRoleAnswer(rsp *http.Response) (*CreateRoleAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateRoleAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateRoleReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateRoleAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateRoleAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchRolesAnswer parses an HTTP response from a SearchRolesWithResponse call
+func ParseSearchRolesAnswer(rsp *http.Response) (*SearchRolesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchRolesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchRolesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchRolesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchRolesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRoleAnswer parses an HTTP response from a DeleteRoleWithResponse call
+func ParseDeleteRoleAnswer(rsp *http.Response) (*DeleteRoleAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRoleAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteRoleReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteRoleAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteRoleAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetRoleAnswer parses an HTTP response from a GetRoleWithResponse call
+func ParseGetRoleAnswer(rsp *http.Response) (*GetRoleAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRoleAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetRoleReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetRoleAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetRoleAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchRoleAnswer parses an HTTP response from a PatchRoleWithResponse call
+func ParsePatchRoleAnswer(rsp *http.Response) (*PatchRoleAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchRoleAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchRoleReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchRoleAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchRoleAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseCreateSessionAnswer parses an HTTP response from a CreateSessionWithResponse call
 func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -31481,6 +45216,748 @@ func ParsePatchTargetAnswer(rsp *http.Response) (*PatchTargetAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchTargetAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateUserGrantAnswer parses an HTTP response from a CreateUserGrantWithResponse call
+func ParseCreateUserGrantAnswer(rsp *http.Response) (*CreateUserGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateUserGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateUserGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateUserGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateUserGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchUserGrantsAnswer parses an HTTP response from a SearchUserGrantsWithResponse call
+func ParseSearchUserGrantsAnswer(rsp *http.Response) (*SearchUserGrantsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchUserGrantsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchUserGrantsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchUserGrantsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchUserGrantsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteUserGrantAnswer parses an HTTP response from a DeleteUserGrantWithResponse call
+func ParseDeleteUserGrantAnswer(rsp *http.Response) (*DeleteUserGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteUserGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteUserGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteUserGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteUserGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetUserGrantAnswer parses an HTTP response from a GetUserGrantWithResponse call
+func ParseGetUserGrantAnswer(rsp *http.Response) (*GetUserGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUserGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetUserGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetUserGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetUserGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchUserGrantAnswer parses an HTTP response from a PatchUserGrantWithResponse call
+func ParsePatchUserGrantAnswer(rsp *http.Response) (*PatchUserGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchUserGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchUserGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest AlreadyExists
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchUserGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchUserGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseActivateUserGrantAnswer parses an HTTP response from a ActivateUserGrantWithResponse call
+func ParseActivateUserGrantAnswer(rsp *http.Response) (*ActivateUserGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ActivateUserGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ActivateUserGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ActivateUserGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ActivateUserGrantAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeactivateUserGrantAnswer parses an HTTP response from a DeactivateUserGrantWithResponse call
+func ParseDeactivateUserGrantAnswer(rsp *http.Response) (*DeactivateUserGrantAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeactivateUserGrantAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeactivateUserGrantReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeactivateUserGrantAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeactivateUserGrantAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
@@ -33651,7 +48128,7 @@ func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer,
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -33861,7 +48338,7 @@ func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswe
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -34302,7 +48779,7 @@ func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalA
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -14,14 +14,14 @@ import (
 // it proves; it is ErrCode when another one was faster.
 type Proof struct {
 	factors            *Factors
-	row                db.Authenticator
+	row                *db.Authenticator
 	instanceID, userID string
 	use                use
 }
 
-// Use implements the promise of Proof.
+// Use uses the code up, and takes the tries of the user back.
 func (p *Proof) Use(ctx context.Context, tx pgx.Tx) error {
-	if err := p.use(ctx, tx, &p.row); err != nil {
+	if err := p.use(ctx, tx, p.row); err != nil {
 		return err
 	}
 	return p.factors.queries.ForgiveSecondFactor(ctx, tx, db.ForgiveSecondFactorParams{InstanceID: p.instanceID, ID: p.userID})
@@ -37,13 +37,13 @@ func (f *Factors) CheckTOTP(ctx context.Context, instanceID, userID, code string
 		return nil, err
 	}
 	use, err := f.tryTOTP(ctx, &row, code)
-	return &Proof{f, row, instanceID, userID, use}, err
+	return &Proof{f, &row, instanceID, userID, use}, err
 }
 
 // CheckCode tries the code of a challenge of a session.
 func (f *Factors) CheckCode(ctx context.Context, instanceID, userID string, purpose Purpose, sessionID, code string) (*Proof, error) {
 	use, err := f.tryCode(ctx, instanceID, userID, purpose, sessionID, code)
-	return &Proof{f, db.Authenticator{}, instanceID, userID, use}, err
+	return &Proof{f, nil, instanceID, userID, use}, err
 }
 
 // Challenge makes a code for a session, by the authenticator that is named or the

@@ -115,11 +115,6 @@ func (f *Factors) count(ctx context.Context, instanceID, userID string) error {
 	return err
 }
 
-// forgive takes the tries of a user back after one that was right.
-func (f *Factors) forgive(ctx context.Context, instanceID, userID string) error {
-	return f.queries.ForgiveSecondFactor(ctx, f.DB.Conn(ctx), db.ForgiveSecondFactorParams{InstanceID: instanceID, ID: userID})
-}
-
 // tryCode tries a code that was sent.
 func (f *Factors) tryCode(ctx context.Context, instanceID, userID string, purpose Purpose, subject, code string) (use, error) {
 	if err := f.count(ctx, instanceID, userID); err != nil {

@@ -110,8 +110,8 @@ func named(payload event.Payload, id string) event.Payload {
 	return payload
 }
 
-// verify marks an authenticator as verified once check, which runs with its row
-// locked, found the code right.
+// verify marks an authenticator as verified once try found the code right; what
+// try counted stays, whatever becomes of the rest.
 func (s *Service) verify(ctx context.Context, userID, id string, kind int16, verified event.Payload, try func(*db.Authenticator) (use, error)) (*object.Details, error) {
 	keys := s.keys(userID, kind)
 	row, err := s.authenticators.Get(ctx, id, keys...)
@@ -125,17 +125,13 @@ func (s *Service) verify(ctx context.Context, userID, id string, kind int16, ver
 	if err != nil {
 		return nil, err
 	}
-	details, err := s.authenticators.Change(ctx, id, named(verified, id), func(tx pgx.Tx, row *db.Authenticator) error {
+	return s.authenticators.Change(ctx, id, named(verified, id), func(tx pgx.Tx, row *db.Authenticator) error {
 		if row.IsVerified {
 			return errVerified()
 		}
 		row.IsVerified = true
-		return right(ctx, tx, row)
+		return (&Proof{s.factors, row, row.InstanceID, row.UserID, right}).Use(ctx, tx)
 	}, keys...)
-	if err == nil {
-		err = s.factors.forgive(ctx, row.InstanceID, row.UserID)
-	}
-	return details, err
 }
 
 func errVerified() *fault.Error {

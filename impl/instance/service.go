@@ -117,15 +117,17 @@ func (s *Service) CreateInstance(ctx context.Context, req *instancev3.CreateInst
 func (s *Service) furnish(ctx context.Context, tx pgx.Tx, made *row, asked *instancev3.Instance, res *instancev3.CreateInstanceResponse) error {
 	inside := policy.Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: made.ID}
 	ctx = policy.As(store.Within(ctx, tx), inside, policy.CallFrom(ctx).Caller.UserID, s.roles)
-	host := &db.Domain{Domain: asked.GetDomain(), IsVerified: true, IsPrimary: true}
-	if _, err := s.domains.CreateIn(ctx, tx, host, &eventv1.DomainAdded{}); err != nil {
-		return err
+	if asked.Domain != nil {
+		host := &db.Domain{Domain: asked.GetDomain(), IsVerified: true, IsPrimary: true}
+		if _, err := s.domains.CreateIn(ctx, tx, host, &eventv1.DomainAdded{}); err != nil {
+			return err
+		}
 	}
 	name := made.Name
 	if asked.OrganizationName != nil {
 		name = asked.GetOrganizationName()
 	}
-	org, err := s.orgs.CreateOrganization(ctx, &orgv3.CreateOrganizationRequest{Organization: &orgv3.Organization{Name: name}})
+	org, err := s.orgs.CreateOrganization(ctx, &orgv3.CreateOrganizationRequest{Organization: &orgv3.Organization{Name: name, Id: asked.OrganizationId}})
 	if err != nil {
 		return err
 	}

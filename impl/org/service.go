@@ -49,11 +49,6 @@ func New(env resource.Env) *Service {
 		orgs: resource.NewTable[row](env, resource.Spec{
 			Table: "organizations", Kind: "organization", Org: "id", Remembered: true,
 			Filters: map[string]resource.FilterFunc{"domain": byDomain},
-			Refusals: map[string]func() *fault.Error{
-				"organizations_pkey": func() *fault.Error {
-					return fault.New(fault.AlreadyExists, "ORGANIZATION_ID_TAKEN", "the ID is or was in use").On("organization.id")
-				},
-			},
 		}),
 		domains: resource.NewTable[db.Domain](env, resource.Spec{Table: "domains", Kind: "domain"}),
 	}
@@ -74,7 +69,7 @@ func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrgan
 		s.orgs.Assign(org, req.GetOrganization())
 		org.State = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
 		if org.ID != "" {
-			if err := s.refuseUsedID(ctx, tx, org.ID); err != nil {
+			if err := s.orgs.Unused(ctx, tx, org.ID, "org"); err != nil {
 				return err
 			}
 		}
@@ -84,16 +79,6 @@ func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrgan
 		return s.addDefaultDomain(ctx, tx, org)
 	})
 	return &orgv3.CreateOrganizationResponse{Details: details}, err
-}
-
-func (s *Service) refuseUsedID(ctx context.Context, tx pgx.Tx, id string) error {
-	used, err := s.queries.EverUsed(ctx, tx, db.EverUsedParams{
-		InstanceID: policy.CallFrom(ctx).Context.InstanceID, AggregateType: "org", AggregateID: id,
-	})
-	if err == nil && used {
-		err = s.orgs.Refusals["organizations_pkey"]()
-	}
-	return err
 }
 
 // addDefaultDomain gives an organization <name>.<primary domain of the instance>,

@@ -38,7 +38,7 @@ type Config struct {
 // Chain is safe for concurrent use.
 type Chain struct {
 	Config
-	validator *validator
+	validator *Validator
 	gate      chan struct{}
 	instances *cache[string, *Instance]
 	callers   *cache[tokenKey, *Caller]
@@ -53,7 +53,7 @@ const (
 
 // New returns the chain over c.
 func New(c Config) (*Chain, error) {
-	validator, err := newValidator(c.Operations)
+	validator, err := NewValidator(c.Operations)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 			return nil, err
 		}
 	}
-	if err := c.validator.check(req); err != nil {
+	if err := c.validator.Check(req); err != nil {
 		return nil, err
 	}
 	in, err := c.context(ctx, op, req, instance, caller)

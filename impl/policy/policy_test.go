@@ -129,7 +129,7 @@ func TestSEC215_HostsAreCanonical(t *testing.T) {
 
 func TestValidationNamesTheField(t *testing.T) {
 	t.Parallel()
-	v, err := newValidator(allOperations(t))
+	v, err := NewValidator(allOperations(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestValidationNamesTheField(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			refusal, ok := errors.AsType[*fault.Error](v.check(test.request))
+			refusal, ok := errors.AsType[*fault.Error](v.Check(test.request))
 			if !ok {
 				t.Fatal("got no refusal")
 			}
@@ -182,7 +182,7 @@ func TestValidationNamesTheField(t *testing.T) {
 			}
 		})
 	}
-	if err := v.check(target(func(*actionv3.Target) {})); err != nil {
+	if err := v.Check(target(func(*actionv3.Target) {})); err != nil {
 		t.Errorf("a good request: %v", err)
 	}
 }

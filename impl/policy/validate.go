@@ -15,15 +15,15 @@ import (
 	"github.com/writ-id/writ/impl/fault"
 )
 
-// validator checks requests: by the rules of the contract (protovalidate), and
+// Validator checks requests: by the rules of the contract (protovalidate), and
 // by three rules that hold for every message on every transport: no unknown
 // fields, no NUL in a text, nothing that was malformed on the wire.
-type validator struct {
+type Validator struct {
 	rules protovalidate.Validator
 }
 
-// newValidator prepares the rules of every request, so that no first call pays.
-func newValidator(operations *Operations) (*validator, error) {
+// NewValidator prepares the rules of every request, so that no first call pays.
+func NewValidator(operations *Operations) (*Validator, error) {
 	var requests []proto.Message
 	for _, method := range operations.Methods() {
 		service, name, _ := strings.Cut(method[1:], "/")
@@ -41,10 +41,11 @@ func newValidator(operations *Operations) (*validator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rules of the contract: %w", err)
 	}
-	return &validator{rules}, nil
+	return &Validator{rules}, nil
 }
 
-func (v *validator) check(request proto.Message) error {
+// Check refuses a request that breaks a rule.
+func (v *Validator) Check(request proto.Message) error {
 	if refusal := checkWire(request.ProtoReflect(), ""); refusal != nil {
 		return refusal
 	}

@@ -361,7 +361,10 @@ func TestCommandsWork(t *testing.T) {
 		command, _, _ := strings.Cut(after, "</pre>")
 		command = html.UnescapeString(markup.ReplaceAllString(command, ""))
 		shell := exec.CommandContext(t.Context(), "sh", "-c", command)
-		shell.Env = append(os.Environ(), "TOKEN=t0k", "ID=an-id")
+		shell.Env = append(os.Environ(), "TOKEN=t0k")
+		for _, name := range pathVariable.FindAllString(operation["path"].(string), -1) {
+			shell.Env = append(shell.Env, shellName(name[1:len(name)-1])+"=an-id")
+		}
 		if out, err := shell.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s\n%s", id, err, command, out)
 			continue

@@ -2,10 +2,12 @@ package resource
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -21,6 +23,23 @@ import (
 type Where struct {
 	conditions []string
 	args       []any
+	look       func(sql string, args []any) ([]string, error)
+	err        error
+}
+
+// mostLooked bounds what Lookup returns.
+const mostLooked = 10_000
+
+// Lookup returns the texts of a column that a statement on another table finds,
+// which ends in WHERE and a condition on Instance; and adds more. The planner
+// knows nothing of a subselect's result but all of a list. It returns false when
+// the list would be too long; a subselect does then.
+func (w *Where) Lookup(sql string, and func(*Where)) ([]string, bool) {
+	sub := &Where{args: w.args[:1:1]}
+	and(sub)
+	found, err := w.look(strings.Join(append([]string{sql}, sub.conditions...), " AND ")+fmt.Sprintf(" LIMIT %d", mostLooked+1), sub.args)
+	w.err = errors.Join(w.err, err)
+	return NotNull(found), len(found) <= mostLooked
 }
 
 // Arg makes value a parameter and returns how SQL refers to it.
@@ -62,7 +81,13 @@ type FilterFunc func(*Where, protoreflect.Value)
 // text or time by the method it says.
 func (t *Table[R]) Search(ctx context.Context, req proto.Message, keys ...Key) ([]R, *object.ListDetails, error) {
 	call, request := policy.CallFrom(ctx), req.ProtoReflect()
-	w := &Where{}
+	w := &Where{look: func(sql string, args []any) ([]string, error) {
+		rows, err := t.DB.SearchConn(ctx).Query(ctx, sql, args...)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, pgx.RowTo[string])
+	}}
 	if !t.System {
 		w.And("t.instance_id = " + w.Arg(call.Context.InstanceID)) // $1, see Instance
 	}
@@ -72,6 +97,9 @@ func (t *Table[R]) Search(ctx context.Context, req proto.Message, keys ...Key) (
 	}
 	t.within(w, call)
 	t.filter(w, request)
+	if w.err != nil {
+		return nil, nil, w.err
+	}
 	counted = counted && len(w.conditions) == 1
 	query, _ := request.Get(request.Descriptor().Fields().ByName("query")).Message().Interface().(*object.ListQuery)
 	sorting := t.sorting(request)
@@ -138,7 +166,12 @@ func (t *Table[R]) searchSQL(w *Where, sorting string, counted bool, page Page) 
 func (t *Table[R]) within(w *Where, call *policy.Call) {
 	scope := call.Scope()
 	if call.Context.Level == policyv1.Level_LEVEL_ORG && t.place[0] != nil {
-		w.And(t.place[0].sql + " = " + w.Arg(call.Context.OrgID))
+		org := w.Arg(call.Context.OrgID)
+		condition := t.place[0].sql + " = " + org
+		if t.reader != nil {
+			condition = "(" + condition + " OR " + t.reader.sql + " = " + org + ")"
+		}
+		w.And(condition)
 	}
 	if scope.All {
 		return
@@ -148,6 +181,9 @@ func (t *Table[R]) within(w *Where, call *policy.Call) {
 		if t.place[i] != nil && len(ids) > 0 && ids[0] != "" {
 			any = append(any, t.place[i].sql+" = ANY("+w.Arg(ids)+"::text[])")
 		}
+	}
+	if t.reader != nil && len(scope.Orgs) > 0 {
+		any = append(any, t.reader.sql+" = ANY("+w.Arg(scope.Orgs)+"::text[])")
 	}
 	if len(any) == 0 {
 		any = []string{"false"}

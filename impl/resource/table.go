@@ -34,7 +34,10 @@ type Spec struct {
 
 	// Columns that say where a row is, when they are not called org_id,
 	// project_id, project_grant_id and user_id.
-	Org, Project, User string
+	Org, Project, ProjectGrant, User string
+	// Reader is the column of another organization that may read a row, but not
+	// change it.
+	Reader string
 	// System is set for a table of the system, which has no instance_id.
 	System bool
 	// Under is the column an ID is unique in, when that is not the instance: user_id
@@ -82,6 +85,7 @@ type Table[R any] struct {
 	stored  int
 	byName  map[string]*column
 	place   [4]*column // organization, project, grant of a project, user
+	reader  *column
 	twins   []twin
 	plans   plans
 
@@ -113,12 +117,15 @@ func NewTable[R any](env Env, spec Spec) *Table[R] {
 	for _, name := range []string{"id", "sequence", "creation_date", "change_date"} {
 		t.column(name)
 	}
-	for i, names := range [4][2]string{{spec.Org, "org_id"}, {spec.Project, "project_id"}, {"", "project_grant_id"}, {spec.User, "user_id"}} {
+	for i, names := range [4][2]string{{spec.Org, "org_id"}, {spec.Project, "project_id"}, {spec.ProjectGrant, "project_grant_id"}, {spec.User, "user_id"}} {
 		if names[0] != "" {
 			t.place[i] = t.column(names[0])
 		} else {
 			t.place[i] = t.byName[names[1]]
 		}
+	}
+	if spec.Reader != "" {
+		t.reader = t.column(spec.Reader)
 	}
 	for name, folded := range t.byName {
 		if text, ok := strings.CutSuffix(name, "_folded"); ok {
@@ -186,7 +193,8 @@ func (t *Table[R]) prepare() {
 			// cast gives it a type.
 			parameter = fmt.Sprintf("coalesce("+appendSQL, numbers...) + ", " + parameter + "::bigint)"
 		}
-		names, values, sets = append(names, c.name), append(values, parameter), append(sets, c.name+" = "+parameter)
+		name := `"` + c.name + `"` // some are words of SQL, such as group
+		names, values, sets = append(names, name), append(values, parameter), append(sets, name+" = "+parameter)
 	}
 	t.selectSQL = "SELECT " + strings.Join(read, ", ") + " FROM " + t.Table + " t WHERE "
 	t.insertSQL = "INSERT INTO " + t.Table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ") RETURNING sequence"
@@ -297,12 +305,40 @@ func (t *Table[R]) Lock(ctx context.Context, tx pgx.Tx, id string, keys ...Key) 
 	return t.one(ctx, tx, " FOR NO KEY UPDATE OF t", id, keys)
 }
 
+// Hold reads a row and keeps others from changing or deleting it until the
+// transaction ends; others may hold it too. It is for what is created below the
+// row or refers to it.
+func (t *Table[R]) Hold(ctx context.Context, tx pgx.Tx, id string, keys ...Key) (*R, error) {
+	return t.one(ctx, tx, " FOR SHARE OF t", id, keys)
+}
+
+// Unused refuses an ID that an object of this kind has or had: IDs are never
+// given twice (SEC-219). aggregate is what its events belong to.
+func (t *Table[R]) Unused(ctx context.Context, tx pgx.Tx, id, aggregate string) error {
+	used, err := db.New().EverUsed(ctx, tx, db.EverUsedParams{
+		InstanceID: policy.CallFrom(ctx).Context.InstanceID, AggregateType: aggregate, AggregateID: id,
+	})
+	if err == nil && used {
+		err = t.IDTaken()
+	}
+	return err
+}
+
+// IDTaken is the refusal of an ID that is or was in use.
+func (t *Table[R]) IDTaken() *fault.Error {
+	return fault.New(fault.AlreadyExists, upper(t.Kind+"_ID_TAKEN"), "the ID is or was in use").On(lowerCamel(t.Kind) + ".id")
+}
+
 func (t *Table[R]) one(ctx context.Context, tx db.DBTX, lock, id string, keys []Key) (*R, error) {
 	call := policy.CallFrom(ctx)
 	condition, args := t.where(call, id, keys)
 	row := new(R)
 	err := tx.QueryRow(ctx, t.selectSQL+condition+lock, args...).Scan(t.targets(row)...)
-	reached := call.Reaches(t.placeOf(reflect.ValueOf(row))) // asked even when there is none
+	v := reflect.ValueOf(row)
+	reached := call.Reaches(t.placeOf(v)) // asked even when there is none
+	if lock == "" && t.reader != nil {
+		reached = reached || call.Reaches(policy.Place{InstanceID: t.instanceOf(v), OrgID: t.reader.text(v)})
+	}
 	if store.NoRow(err) || err == nil && !reached {
 		return nil, t.Missing(id)
 	}
@@ -332,7 +368,11 @@ func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now 
 	}
 	args := make([]any, t.stored, t.stored+eventParameters)
 	for i := range args {
-		args[i] = t.columns[i].value(v).Interface()
+		column := t.columns[i].value(v)
+		if column.Kind() == reflect.Slice && column.IsNil() && column.Type().Elem().Kind() != reflect.Uint8 {
+			column.Set(reflect.MakeSlice(column.Type(), 0, 0)) // a list is never NULL
+		}
+		args[i] = column.Interface()
 	}
 	return append(args, event.Columns(event.Event{
 		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload,
@@ -472,10 +512,15 @@ func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload eve
 	if err != nil {
 		return nil, err
 	}
-	if err := db.New().SetActor(ctx, tx, db.SetActorParams{Actor: actor, Now: now.Format(time.RFC3339Nano)}); err != nil {
+	command := db.SetActorParams{Actor: actor, Now: now.Format(time.RFC3339Nano), Deletes: t.Table}
+	if err := db.New().SetActor(ctx, tx, command); err != nil {
 		return nil, err
 	}
 	if _, err := tx.Exec(ctx, "DELETE FROM "+t.Table+" t WHERE "+condition, args...); err != nil {
+		return nil, err
+	}
+	command.Deletes = ""
+	if err := db.New().SetActor(ctx, tx, command); err != nil {
 		return nil, err
 	}
 	if t.Remembered {
@@ -512,6 +557,9 @@ func (t *Table[R]) refusal(err error, row *R) error {
 	}
 	if refusal := t.Refusals[refused.ConstraintName]; refusal != nil {
 		return refusal()
+	}
+	if refused.ConstraintName == t.Table+"_pkey" {
+		return t.IDTaken()
 	}
 	name, ours := strings.CutPrefix(refused.ConstraintName, t.Table+"_")
 	if column, unique := strings.CutSuffix(name, "_key"); ours && unique {

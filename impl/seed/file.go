@@ -21,7 +21,8 @@ import (
 	"github.com/writ-id/writ/contracts"
 )
 
-// File is a seed file.
+// File is a seed file. What a resource has in the contract it has here under the
+// same names; Body holds that part, and the contract's own rules check it.
 type File struct {
 	System struct {
 		Features map[string]bool
@@ -30,12 +31,15 @@ type File struct {
 	Instances []Instance
 }
 
+// Body is the part of a resource that goes to its create or patch operation.
+type Body map[string]any
+
 // SystemUser is a service user of the system.
 type SystemUser struct {
-	ID        string
-	LoginName string `yaml:"login_name"`
-	Roles     []string
-	Tokens    []Token
+	ID       string
+	Username string
+	Roles    []string
+	Tokens   []Token
 }
 
 // Instance is a tenant.
@@ -44,32 +48,35 @@ type Instance struct {
 	Name          string
 	Domains       []string
 	Features      map[string]bool
+	Limits        Body
+	Languages     Body
+	Targets       []Body
+	Executions    []Body
+	UserSchemas   []Body `yaml:"user_schemas"`
 	Organizations []Organization
 }
 
 // Organization is an organization of an instance.
 type Organization struct {
-	ID      string
-	Name    string
-	Default bool
-	Domains []string
-	Users   []User
+	ID         string
+	Name       string
+	Default    bool
+	Domains    []string
+	Languages  Body
+	Users      []User
+	Projects   []Project
+	UserGrants []UserGrant `yaml:"user_grants"`
 }
 
-// User is a human or, when Human is nil, a service user.
+// User is a human or a service user.
 type User struct {
-	ID            string
-	LoginName     string `yaml:"login_name"`
-	Human         *Human
 	InstanceRoles []string `yaml:"instance_roles"`
 	OrgRoles      []string `yaml:"org_roles"`
 	Tokens        []Token
-}
-
-// Human is what only humans have.
-type Human struct {
-	Email    string
-	Password string
+	Secret        *Secret
+	Keys          []Key
+	Metadata      map[string]string
+	Body          Body `yaml:",inline"`
 }
 
 // Token is a personal access token.
@@ -77,6 +84,51 @@ type Token struct {
 	Name    string
 	Token   string
 	Expires *time.Time
+}
+
+// Secret is a client secret; an empty one is generated.
+type Secret struct{ Value string }
+
+// Key is a key pair, generated when it has no public key.
+type Key struct {
+	Name      string
+	PublicKey string `yaml:"public_key"`
+}
+
+// Project is a project with what belongs to it.
+type Project struct {
+	Roles   []Body
+	Apps    []App
+	Members []Member
+	Grants  []ProjectGrant
+	Body    Body `yaml:",inline"`
+}
+
+// App is an application.
+type App struct {
+	Secret *Secret
+	Keys   []Key
+	Body   Body `yaml:",inline"`
+}
+
+// Member is a user with roles on a project.
+type Member struct {
+	User  string // a username of the organization
+	Roles []string
+}
+
+// ProjectGrant gives a project to another organization of the instance.
+type ProjectGrant struct {
+	Organization string
+	RoleKeys     []string `yaml:"role_keys"`
+}
+
+// UserGrant gives a user of the organization roles of a project.
+type UserGrant struct {
+	User         string
+	Organization string // whose project it is, when not this one's
+	Project      string
+	RoleKeys     []string `yaml:"role_keys"`
 }
 
 // Parse reads a seed file. name is for messages; lookup finds the variables

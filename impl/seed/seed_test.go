@@ -14,6 +14,7 @@ import (
 	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
@@ -34,9 +35,9 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 		{"an unknown key", "instance: []", "additional properties 'instance' not allowed"},
 		{"a missing name", "instances: [{domains: [a]}]", "instances.0: missing property 'name'"},
 		{"a domain in upper case", "instances: [{name: a, domains: [A]}]", "instances.0.domains.0"},
-		{"a token that is too weak", "system: {users: [{login_name: a, roles: [SYSTEM_OWNER], tokens: [{name: t, token: writ_pat_short}]}]}", "tokens.0.token"},
-		{"a time that is none", "system: {users: [{login_name: a, roles: [SYSTEM_OWNER], tokens: [{name: t, expires: tomorrow}]}]}", "tokens.0.expires"},
-		{"neither human nor machine", "instances: [{name: a, organizations: [{name: o, users: [{login_name: u}]}]}]", "instances.0.organizations.0.users.0"},
+		{"a token that is too weak", "system: {users: [{username: a, roles: [SYSTEM_OWNER], tokens: [{name: t, token: writ_pat_short}]}]}", "tokens.0.token"},
+		{"a time that is none", "system: {users: [{username: a, roles: [SYSTEM_OWNER], tokens: [{name: t, expires: tomorrow}]}]}", "tokens.0.expires"},
+		{"neither human nor machine", "instances: [{name: a, organizations: [{name: o, users: [{username: u}]}]}]", "instances.0.organizations.0.users.0"},
 		{"a variable that is not set", "instances:\n  - name: ${NAME}", "seed.yaml:2: the variable NAME is not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -77,8 +78,9 @@ func FuzzParse(f *testing.F) {
 }
 
 type fixture struct {
-	db *store.DB
-	c  seed.Config
+	db     *store.DB
+	server server.Config
+	c      seed.Config
 }
 
 func newFixture(t *testing.T) fixture {
@@ -88,7 +90,7 @@ func newFixture(t *testing.T) fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	return fixture{db, seed.Config{
+	return fixture{db: db, server: server.Config{
 		DB: db, Now: func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) },
 		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
 	}}
@@ -109,28 +111,28 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := seed.Apply(t.Context(), f.c, file)
+	first, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !first.Changed || len(first.Generated) != 6 {
-		t.Errorf("the first run: got changed %v and %d secrets, want true and 6", first.Changed, len(first.Generated))
+	if !(len(first.Changes) > 0) || len(first.Generated) != 13 {
+		t.Errorf("the first run: got changed %v and %d secrets, want true and 13", (len(first.Changes) > 0), len(first.Generated))
 	}
 	before := f.events(t)
-	second, err := seed.Apply(t.Context(), f.c, file)
+	second, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.Changed || len(second.Generated) != 0 || f.events(t) != before {
-		t.Errorf("the second run: got changed %v, %d secrets, %d more events; want none", second.Changed, len(second.Generated), f.events(t)-before)
+	if (len(second.Changes) > 0) || len(second.Generated) != 0 || f.events(t) != before {
+		t.Errorf("the second run: got changed %v, %d secrets, %d more events; want none", (len(second.Changes) > 0), len(second.Generated), f.events(t)-before)
 	}
 	f.c.Known, f.c.Reissue = first.Secrets, true
-	third, err := seed.Apply(t.Context(), f.c, file)
+	third, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if third.Changed || !maps.Equal(third.Secrets, first.Secrets) {
-		t.Errorf("a run that knows the secrets: got changed %v, want it to keep them", third.Changed)
+	if (len(third.Changes) > 0) || !maps.Equal(third.Secrets, first.Secrets) {
+		t.Errorf("a run that knows the secrets: got changed %v, want it to keep them", (len(third.Changes) > 0))
 	}
 }
 
@@ -141,7 +143,7 @@ func TestALostSecretIsReplacedOnlyWhenAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := seed.Apply(t.Context(), f.c, file)
+	first, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func TestALostSecretIsReplacedOnlyWhenAsked(t *testing.T) {
 	known := maps.Clone(first.Secrets)
 	delete(known, lost)
 	f.c.Known, f.c.Reissue = known, true
-	again, err := seed.Apply(t.Context(), f.c, file)
+	again, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +168,8 @@ func TestALostSecretIsReplacedOnlyWhenAsked(t *testing.T) {
 func TestApplyRefusesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
-		{"a role of another level", "instances: [{name: a, organizations: [{name: o, users: [{login_name: u, machine: {}, instance_roles: [ORG_OWNER]}]}]}]", `"ORG_OWNER" is not a role of this level`},
-		{"a domain of another instance", "instances: [{name: a, domains: [x.example]}, {name: b, domains: [x.example]}]", "belongs to somebody else"},
+		{"a role of another level", "instances: [{name: a, organizations: [{name: o, users: [{username: u, service: {name: Service}, instance_roles: [ORG_OWNER]}]}]}]", `"ORG_OWNER" is not a role of this level`},
+		{"a domain of another instance", "instances: [{name: a, domains: [x.example]}, {name: b, domains: [x.example]}]", "belongs to another instance"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +178,7 @@ func TestApplyRefusesAndLeavesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := seed.Apply(t.Context(), f.c, file); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := server.ApplySeed(t.Context(), f.server, file, f.c); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want something about %q", err, test.want)
 			}
 			if n := f.events(t); n != 0 {
@@ -199,14 +201,14 @@ func TestREL062_NodesThatStartTogetherSeedOnce(t *testing.T) {
 	changed := 0
 	for range 5 {
 		nodes.Go(func() {
-			applied, err := seed.Apply(t.Context(), f.c, file)
+			applied, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if applied.Changed {
+			if len(applied.Changes) > 0 {
 				changed++
 			}
 		})
@@ -226,7 +228,7 @@ func TestSEC053_TheDatabaseHoldsNoSecretInClear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applied, err := seed.Apply(t.Context(), f.c, file)
+	applied, err := server.ApplySeed(t.Context(), f.server, file, f.c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,23 +33,28 @@ func TestMain(m *testing.M) {
 // twoTenants seeds the system, a tenant with all roles, and another one.
 const twoTenants = `
 system:
-  users: [{login_name: system, roles: [SYSTEM_OWNER], tokens: [{name: t}]}]
+  users: [{username: system, roles: [SYSTEM_OWNER], tokens: [{name: t}]}]
 instances:
   - name: a
     domains: [a.example]
     features: {multitenancy_resources_api: true}
     organizations:
       - name: A
+        default: true
         domains: [org.a.example]
         users:
-          - {login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
-          - {login_name: expired, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t, expires: 2020-01-01T00:00:00Z}]}
+          - {username: owner, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}
+          - {username: expired, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t, expires: 2020-01-01T00:00:00Z}]}
+          - {username: creator, service: {name: Service}, org_roles: [ORG_PROJECT_CREATOR], tokens: [{name: t}]}
+      - name: A2
+        users:
+          - {username: second, service: {name: Service}, org_roles: [ORG_OWNER], tokens: [{name: t}]}
   - name: b
     domains: [b.example]
     features: {multitenancy_resources_api: true}
     organizations:
       - name: B
-        users: [{login_name: owner, machine: {}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}]
+        users: [{username: owner, service: {name: Service}, instance_roles: [IAM_OWNER], tokens: [{name: t}]}]
 `
 
 // cluster is some nodes on one database.
@@ -80,7 +85,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 	}
 	now := func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	applied, err := seed.Apply(t.Context(), seed.Config{DB: c.db, Now: now, NewID: newID}, file)
+	applied, err := server.ApplySeed(t.Context(), server.Config{DB: c.db, Now: now, NewID: newID}, file, seed.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

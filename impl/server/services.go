@@ -11,26 +11,32 @@ import (
 
 	"github.com/writ-id/writ/contracts/generate/wire"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/action"
+	"github.com/writ-id/writ/impl/app"
 	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/feature"
+	"github.com/writ-id/writ/impl/grant"
 	"github.com/writ-id/writ/impl/instance"
 	"github.com/writ-id/writ/impl/language"
 	"github.com/writ-id/writ/impl/membership"
 	"github.com/writ-id/writ/impl/org"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/schema"
 	"github.com/writ-id/writ/impl/secret"
@@ -44,6 +50,7 @@ import (
 type Services struct {
 	all        []service
 	operations *policy.Operations
+	rules      *policy.Validator
 }
 
 // service is one of them.
@@ -67,13 +74,16 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 	orgs, factors := org.New(env), authenticator.NewFactors(env, sealer)
 	s := &Services{operations: operations, all: []service{
 		serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)),
+		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, app.New(env)),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domain.New(env, outgoing.New(out))),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
+		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, orgs, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, membership.New(env, roles)),
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
+		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
 		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, session.New(env, factors)),
 		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, user.New(env)),
@@ -87,7 +97,8 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 		return nil, err
 	}
 	*operations = *known
-	return s, nil
+	s.rules, err = policy.NewValidator(operations)
+	return s, err
 }
 
 func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) error {
@@ -99,8 +110,11 @@ func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor)
 }
 
 // Call calls a method, by "/package.Service/Method", without the chain: the call
-// is in ctx (policy.As).
+// is in ctx (policy.As). The request has to keep the rules of the contract.
 func (s *Services) Call(ctx context.Context, method string, req proto.Message) (proto.Message, error) {
+	if err := s.rules.Check(req); err != nil {
+		return nil, err
+	}
 	name, rpc, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	for _, one := range s.all {
 		if one.description.ServiceName != name {

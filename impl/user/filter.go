@@ -1,6 +1,7 @@
 package user
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -38,7 +39,11 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 	}
 	orgs := "SELECT d.org_id FROM domains d WHERE d.instance_id = " + w.Instance() + " AND d.org_id IS NOT NULL AND d.is_primary"
 	domain := func(text string, method object.TextFilterMethod) string {
-		return "t.org_id = ANY(ARRAY(" + orgs + " AND " + w.Text("d.domain", text, method|ignoreCase) + "))"
+		found, all := w.Lookup(orgs, func(sub *resource.Where) { sub.And(sub.Text("d.domain", text, method|ignoreCase)) })
+		if !all {
+			return "t.org_id = ANY(ARRAY(" + orgs + " AND " + w.Text("d.domain", text, method|ignoreCase) + "))"
+		}
+		return "t.org_id = ANY(" + w.Arg(found) + "::text[])"
 	}
 	none := "NOT EXISTS (" + orgs + " AND d.org_id = t.org_id)"
 	at := strings.LastIndexByte(text, '@')
@@ -47,13 +52,13 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 		before, after = text[:at], text[at+1:]
 	}
 	var any []string
-	switch method := filter.GetMethod() &^ 1; {
-	case method == startsWith || method == contains:
+	method := filter.GetMethod() &^ 1
+	if method == startsWith || method == contains {
 		any = append(any, name(text, method))
-	default: // the end of a username is not the end of a login name
+	} else { // the end of a username is not the end of a login name
 		any = append(any, none+" AND "+name(text, method))
 	}
-	switch method := filter.GetMethod() &^ 1; {
+	switch {
 	case at >= 0 && method == equals:
 		any = append(any, name(before, equals)+" AND "+domain(after, equals))
 	case at >= 0 && method == startsWith:
@@ -66,6 +71,17 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 		any = append(any, domain(text, method))
 	}
 	w.And("(" + strings.Join(any, " OR ") + ")")
+}
+
+// byEmail reads addresses from behind when a filter gives their end.
+func byEmail(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*object.TextFilter)
+	w.And(w.Text("t.email", filter.GetText(), filter.GetMethod()))
+	if filter.GetMethod()&^1 == endsWith {
+		end := []rune(resource.Fold(filter.GetText()))
+		slices.Reverse(end)
+		w.And("reverse(t.email_folded) LIKE " + w.Arg(resource.Literal(string(end))+"%"))
+	}
 }
 
 func byEmails(w *resource.Where, value protoreflect.Value) {
@@ -90,14 +106,25 @@ func byType(w *resource.Where, value protoreflect.Value) {
 	w.And("t.user_type = " + w.Arg(int16(value.Message().Interface().(*userv3.UserTypeFilter).GetType())))
 }
 
-const ofUser = "t.id IN (SELECT m.user_id FROM user_metadata m WHERE m.instance_id = "
+// byEntry finds users by an entry of their metadata. The users are looked up first,
+// because a condition on the entry narrows more than any order of users helps.
+func byEntry(w *resource.Where, condition func(*resource.Where) string) {
+	users := "SELECT m.user_id FROM user_metadata m WHERE m.instance_id = " + w.Instance()
+	if found, all := w.Lookup(users, func(sub *resource.Where) { sub.And(condition(sub)) }); all {
+		w.And("t.id = ANY(" + w.Arg(found) + "::text[])")
+		return
+	}
+	w.And("t.id IN (" + users + " AND " + condition(w) + ")")
+}
 
 func byMetadataKey(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*object.TextFilter)
-	w.And(ofUser + w.Instance() + " AND " + w.Text("m.id", filter.GetText(), filter.GetMethod()) + ")")
+	byEntry(w, func(w *resource.Where) string { return w.Text("m.id", filter.GetText(), filter.GetMethod()) })
 }
 
 func byMetadata(w *resource.Where, value protoreflect.Value) {
 	filter := value.Message().Interface().(*userv3.MetadataFilter)
-	w.And(ofUser + w.Instance() + " AND m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea))")
+	byEntry(w, func(w *resource.Where) string {
+		return "m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea)"
+	})
 }

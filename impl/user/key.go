@@ -154,6 +154,9 @@ func (s *Service) DeleteMachineKey(ctx context.Context, req *userv3.DeleteMachin
 
 // SearchMachineKeys finds the keys that meet all filters.
 func (s *Service) SearchMachineKeys(ctx context.Context, req *userv3.SearchMachineKeysRequest) (*userv3.SearchMachineKeysResponse, error) {
+	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
+		return nil, err
+	}
 	rows, details, err := s.keys.Search(ctx, req, ofUserID(req.GetUserId()))
 	return &userv3.SearchMachineKeysResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),

@@ -49,6 +49,9 @@ func (s *Service) DeleteUserMetadata(ctx context.Context, req *userv3.DeleteUser
 
 // SearchUserMetadata finds the entries that meet all filters.
 func (s *Service) SearchUserMetadata(ctx context.Context, req *userv3.SearchUserMetadataRequest) (*userv3.SearchUserMetadataResponse, error) {
+	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
+		return nil, err
+	}
 	rows, details, err := s.metadata.Search(ctx, req, ofUserID(req.GetUserId()))
 	return &userv3.SearchUserMetadataResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),

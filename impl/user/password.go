@@ -1,9 +1,9 @@
 package user
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -57,23 +57,24 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 	if err := s.maySetPassword(ctx, user, req.GetNewPassword()); err != nil {
 		return nil, err
 	}
-	replaced := *user
+	changed := user.PasswordChanged
 	if err := s.setPassword(ctx, user, req.GetNewPassword(), "newPassword"); err != nil {
 		return nil, err
 	}
 	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(_ pgx.Tx, now *row) error {
-		if !sameHash(now.PasswordHash, replaced.PasswordHash) {
+		// Not the hash, which the check may have replaced by a better one.
+		if !sameTime(now.PasswordChanged, changed) {
 			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
 		}
 		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
-		now.PasswordChangeRequired = req.GetNewPassword().GetChangeRequired()
+		now.PasswordChangeRequired, now.FailedPasswordAttempts = req.GetNewPassword().GetChangeRequired(), 0
 		return nil
 	})
 	return &userv3.SetPasswordResponse{Details: details}, err
 }
 
-func sameHash(a, b *string) bool {
-	return (a == nil) == (b == nil) && (a == nil || bytes.Equal([]byte(*a), []byte(*b)))
+func sameTime(a, b *time.Time) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }
 
 func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv3.SetPassword) error {
@@ -93,11 +94,7 @@ func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv
 	if password.CurrentPassword == nil {
 		return nil
 	}
-	hash := ""
-	if user.PasswordHash != nil {
-		hash = *user.PasswordHash
-	}
-	matches, _, err := secret.Verify(ctx, hash, password.GetCurrentPassword())
+	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), user.InstanceID, user.ID, password.GetCurrentPassword(), 0)
 	if err == nil && !matches {
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}

@@ -68,7 +68,7 @@ func New(env resource.Env) *Service {
 			},
 			Sort: map[string]string{"type": "t.user_type"},
 			Filters: map[string]resource.FilterFunc{
-				"login_name": byLoginName, "in_emails": byEmails, "phone": byPhone, "type": byType,
+				"login_name": byLoginName, "email": byEmail, "in_emails": byEmails, "phone": byPhone, "type": byType,
 				"metadata_key": byMetadataKey, "metadata": byMetadata,
 			},
 			Refusals: map[string]func() *fault.Error{"users_pkey": idTaken},

@@ -59,6 +59,9 @@ func (s *Service) DeletePersonalAccessToken(ctx context.Context, req *userv3.Del
 
 // SearchPersonalAccessTokens finds the tokens that meet all filters.
 func (s *Service) SearchPersonalAccessTokens(ctx context.Context, req *userv3.SearchPersonalAccessTokensRequest) (*userv3.SearchPersonalAccessTokensResponse, error) {
+	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
+		return nil, err
+	}
 	rows, details, err := s.tokens.Search(ctx, req, ofUserID(req.GetUserId()))
 	return &userv3.SearchPersonalAccessTokensResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),

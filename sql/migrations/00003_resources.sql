@@ -8,15 +8,17 @@
 -- append_removed appends the events of rows that go because what they belong to
 -- is deleted, so that nothing disappears without an event. Arguments: aggregate,
 -- event, column of the aggregate's ID, then pairs of payload key and column. What
--- is deleted directly is recorded by the command that does it; actor and time of
--- that command are writ.actor and writ.now of its transaction.
+-- is deleted directly is recorded by the command that does it: it says in
+-- writ.deletes from which table, in writ.actor and writ.now who and when. (The
+-- depth of triggers does not tell the two apart: those of a cascade run after the
+-- statement that started it, on the same level.)
 -- +goose StatementBegin
 CREATE FUNCTION append_removed() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     gone    jsonb;
     payload jsonb;
 BEGIN
-    IF pg_trigger_depth() < 2 THEN
+    IF coalesce(current_setting('writ.deletes', true), '') IN ('', TG_TABLE_NAME) THEN
         RETURN NULL;
     END IF;
     FOR gone IN SELECT to_jsonb(g) FROM gone_rows g LOOP

@@ -10,6 +10,8 @@ ALTER TABLE users ALTER COLUMN access_token_type SET DEFAULT 1;
 DROP INDEX users_by_phone;
 CREATE INDEX users_by_phone ON users (instance_id, phone, id);
 CREATE INDEX users_phone_trigrams ON users USING gin (phone gin_trgm_ops);
+-- E-mail addresses are looked for by their domain; all trigrams of one are common.
+CREATE INDEX users_by_email_end ON users (instance_id, reverse(email_folded), id);
 -- Login names end in domains.
 CREATE INDEX domains_domain_trigrams ON domains USING gin (domain_folded gin_trgm_ops);
 

@@ -21,5 +21,6 @@ LIMIT @page_limit::int;
 SELECT pg_notify('writ_changed', '');
 
 -- name: SetActor :exec
--- Who deletes, and when, for the events of what goes with it (append_removed).
-SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true);
+-- Who deletes from which table, and when, for the events of what goes with it
+-- (append_removed); no table ends it.
+SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true), set_config('writ.deletes', @deletes::text, true);

@@ -22,3 +22,7 @@ SELECT k.public_key, u.org_id::text AS org_id FROM machine_keys k
 JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE k.instance_id = @instance_id AND k.id = @key_id AND k.user_id = @user_id AND u.state = 1 AND o.state = 1
     AND (k.expiration_date IS NULL OR k.expiration_date > @now::timestamptz);
+
+-- name: RehashPassword :exec
+-- Replaces a hash by a better one of the same password, unless it was changed.
+UPDATE users SET password_hash = @password_hash::text WHERE instance_id = @instance_id AND id = @id AND password_hash = @old_hash::text;

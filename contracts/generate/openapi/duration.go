@@ -20,6 +20,7 @@ const maxSeconds = 315_576_000_000
 // durationRules says the bounds in words, and as an exact pattern when they
 // are whole seconds from zero on.
 func (g *generator) durationRules(f protoreflect.FieldDescriptor, s *schema, rules *validate.DurationRules) {
+	s.Example = durationExample(rules)
 	var bounds []string
 	each(rules, func(name string, value protoreflect.Value) {
 		words := map[string]string{"gt": "more than", "gte": "at least", "lt": "less than", "lte": "at most"}
@@ -47,6 +48,14 @@ func (g *generator) durationRules(f protoreflect.FieldDescriptor, s *schema, rul
 	if low != nil && low.GetSeconds() >= 0 && low.GetNanos() == 0 && high.GetNanos() == 0 && low.GetSeconds() < high.GetSeconds() {
 		s.Pattern = durationPattern(low.GetSeconds(), high.GetSeconds(), !rules.HasGt(), !rules.HasLt())
 	}
+}
+
+// durationExample returns the example of the rules, or one that most rules allow.
+func durationExample(rules *validate.DurationRules) string {
+	if given := rules.GetExample(); len(given) > 0 {
+		return fmt.Sprintf("%ds", given[0].GetSeconds())
+	}
+	return "10s"
 }
 
 // durationPattern matches the durations from low to high seconds.

@@ -93,7 +93,7 @@ func (g *generator) exampleValue(f protoreflect.FieldDescriptor, rules *validate
 		case "google.protobuf.Timestamp":
 			return "2030-01-31T12:00:00Z"
 		case "google.protobuf.Duration":
-			return "10s"
+			return durationExample(rules.GetDuration())
 		case "google.protobuf.Struct":
 			return fields[any]{}
 		}

@@ -107,6 +107,13 @@ var formats = map[string]string{
 	"uri": "uri", "uri_ref": "uri-reference", "uuid": "uuid",
 }
 
+// emailAddress is what protovalidate takes for one (that of HTML): few validators
+// check the format.
+const emailAddress = "^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$"
+
+// base64Text is how bytes are written: in either alphabet, padded or not.
+const base64Text = "^(?:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?|(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2}(?:==)?|[A-Za-z0-9_-]{3}=?)?)$"
+
 // notes are the string rules that only words can say.
 var notes = map[string]string{
 	"ip":                  "An IPv4 or IPv6 address.",
@@ -153,8 +160,11 @@ func (g *generator) stringRules(f protoreflect.FieldDescriptor, s *schema, rules
 			switch {
 			case formats[name] != "":
 				s.Format = formats[name]
-				if name == "uri" {
+				switch name {
+				case "uri":
 					s.match(absoluteURI)
+				case "email":
+					s.match(emailAddress)
 				}
 			case notes[name] != "":
 				s.note("%s", notes[name])
@@ -169,6 +179,7 @@ func (g *generator) bytesRules(f protoreflect.FieldDescriptor, s *schema, rules 
 	if nonZero {
 		s.MinLength = new(uint64(1))
 	}
+	s.match(base64Text)
 	base64 := func(n uint64) *uint64 { return new((n + 2) / 3 * 4) }
 	each(rules, func(name string, value protoreflect.Value) {
 		switch name {

@@ -174,7 +174,7 @@ func (g *generator) scalar(f protoreflect.FieldDescriptor, at place) *schema {
 	case protoreflect.StringKind:
 		return &schema{Type: "string"}
 	case protoreflect.BytesKind:
-		return &schema{Type: "string", Format: "byte", Pattern: base64Pattern}
+		return &schema{Type: "string", Format: "byte"}
 	case protoreflect.EnumKind:
 		return g.ref(f.Enum(), at)
 	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
@@ -235,7 +235,3 @@ func wellKnown(m protoreflect.MessageDescriptor) *schema {
 	}
 	return nil
 }
-
-// base64Pattern is base64 in either alphabet, with or without padding, as the
-// proto JSON mapping has it; schema validators do not check the format byte.
-const base64Pattern = "^(([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}(==)?|[A-Za-z0-9+/]{3}=?)?|([A-Za-z0-9_-]{4})*([A-Za-z0-9_-]{2}(==)?|[A-Za-z0-9_-]{3}=?)?)$"

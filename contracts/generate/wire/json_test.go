@@ -100,6 +100,10 @@ func scalar(random *rand.Rand, field protoreflect.FieldDescriptor) protoreflect.
 		return protoreflect.ValueOfString(texts[random.IntN(len(texts))])
 	case protoreflect.BoolKind:
 		return protoreflect.ValueOfBool(random.IntN(2) == 0)
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(texts[random.IntN(len(texts))]))
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(int32(random.Uint32()))
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(random.IntN(12))) // unknown numbers too
 	case protoreflect.Uint32Kind:

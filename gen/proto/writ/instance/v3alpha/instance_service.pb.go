@@ -97,10 +97,13 @@ type Instance struct {
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// The ID to give it; one is made when it is left out. IDs are never used again.
 	Id *string `protobuf:"bytes,2,opt,name=id,proto3,oneof" json:"id,omitempty"`
-	// The domain that finds it, its primary one.
-	Domain string `protobuf:"bytes,3,opt,name=domain,proto3" json:"domain,omitempty"`
+	// The domain that finds it, its primary one. Without one only the only instance
+	// of an installation is found.
+	Domain *string `protobuf:"bytes,3,opt,name=domain,proto3,oneof" json:"domain,omitempty"`
 	// The name of its default organization; by default its own name.
 	OrganizationName *string `protobuf:"bytes,4,opt,name=organization_name,json=organizationName,proto3,oneof" json:"organization_name,omitempty"`
+	// The ID to give the default organization; one is made when it is left out.
+	OrganizationId *string `protobuf:"bytes,6,opt,name=organization_id,json=organizationId,proto3,oneof" json:"organization_id,omitempty"`
 	// The username of a service user to create as its owner (IAM_OWNER); the answer
 	// holds a token for it.
 	OwnerUsername *string `protobuf:"bytes,5,opt,name=owner_username,json=ownerUsername,proto3,oneof" json:"owner_username,omitempty"`
@@ -153,8 +156,8 @@ func (x *Instance) GetId() string {
 }
 
 func (x *Instance) GetDomain() string {
-	if x != nil {
-		return x.Domain
+	if x != nil && x.Domain != nil {
+		return *x.Domain
 	}
 	return ""
 }
@@ -162,6 +165,13 @@ func (x *Instance) GetDomain() string {
 func (x *Instance) GetOrganizationName() string {
 	if x != nil && x.OrganizationName != nil {
 		return *x.OrganizationName
+	}
+	return ""
+}
+
+func (x *Instance) GetOrganizationId() string {
+	if x != nil && x.OrganizationId != nil {
+		return *x.OrganizationId
 	}
 	return ""
 }
@@ -1270,19 +1280,23 @@ var File_writ_instance_v3alpha_instance_service_proto protoreflect.FileDescripto
 
 const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xf5\x02\n" +
+	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xd3\x03\n" +
 	"\bInstance\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12\x1f\n" +
 	"\x02id\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x02id\x88\x01\x01\x12\x81\x01\n" +
-	"\x06domain\x18\x03 \x01(\tBi\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.comR\x06domain\x12<\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x02id\x88\x01\x01\x12\x86\x01\n" +
+	"\x06domain\x18\x03 \x01(\tBi\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.comH\x01R\x06domain\x88\x01\x01\x12<\n" +
 	"\x11organization_name\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x01R\x10organizationName\x88\x01\x01\x126\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\x10organizationName\x88\x01\x01\x128\n" +
+	"\x0forganization_id\x18\x06 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x0eorganizationId\x88\x01\x01\x126\n" +
 	"\x0eowner_username\x18\x05 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\rownerUsername\x88\x01\x01B\x05\n" +
-	"\x03_idB\x14\n" +
-	"\x12_organization_nameB\x11\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\rownerUsername\x88\x01\x01B\x05\n" +
+	"\x03_idB\t\n" +
+	"\a_domainB\x14\n" +
+	"\x12_organization_nameB\x12\n" +
+	"\x10_organization_idB\x11\n" +
 	"\x0f_owner_username\"=\n" +
 	"\rPatchInstance\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +

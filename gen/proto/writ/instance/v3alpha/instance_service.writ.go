@@ -87,12 +87,19 @@ func (m *Instance) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, m.GetId())
 		b = append(b, ',')
 	}
-	b = append(b, "\"domain\":"...)
-	b = wire.AppendString(b, m.GetDomain())
-	b = append(b, ',')
+	if m.Domain != nil {
+		b = append(b, "\"domain\":"...)
+		b = wire.AppendString(b, m.GetDomain())
+		b = append(b, ',')
+	}
 	if m.OrganizationName != nil {
 		b = append(b, "\"organizationName\":"...)
 		b = wire.AppendString(b, m.GetOrganizationName())
+		b = append(b, ',')
+	}
+	if m.OrganizationId != nil {
+		b = append(b, "\"organizationId\":"...)
+		b = wire.AppendString(b, m.GetOrganizationId())
 		b = append(b, ',')
 	}
 	if m.OwnerUsername != nil {

@@ -1084,7 +1084,7 @@ const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12I\n" +
 	"\fnew_password\x18\x02 \x01(\v2\x1e.writ.user.v3alpha.SetPasswordB\x06\xbaH\x03\xc8\x01\x01R\vnewPassword\"U\n" +
 	"\x13SetPasswordResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails2\xa1\x1e\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails2\xaa\x1e\n" +
 	"\fServiceUsers\x12\x9d\x01\n" +
 	"\n" +
 	"CreateUser\x12$.writ.user.v3alpha.CreateUserRequest\x1a%.writ.user.v3alpha.CreateUserResponse\"B\xca\xc1\x18\x18\n" +
@@ -1110,20 +1110,20 @@ const file_writ_user_v3alpha_user_service_proto_rawDesc = "" +
 	"\x0fSetUserMetadata\x12).writ.user.v3alpha.SetUserMetadataRequest\x1a*.writ.user.v3alpha.SetUserMetadataResponse\"Z\xca\xc1\x18\x13\x12\n" +
 	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02=:\bmetadata\x1a1/resources/v3alpha/users/{user_id}/metadata/{key}\x12\xc3\x01\n" +
 	"\x12DeleteUserMetadata\x12,.writ.user.v3alpha.DeleteUserMetadataRequest\x1a-.writ.user.v3alpha.DeleteUserMetadataResponse\"P\xca\xc1\x18\x13\x12\n" +
-	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x023*1/resources/v3alpha/users/{user_id}/metadata/{key}\x12\xcc\x01\n" +
-	"\x12SearchUserMetadata\x12,.writ.user.v3alpha.SearchUserMetadataRequest\x1a-.writ.user.v3alpha.SearchUserMetadataResponse\"Y\xca\xc1\x18\x11\x12\tuser.read\x18\x010\x018\x01\x82\xd3\xe4\x93\x02>:\afilters\"3/resources/v3alpha/users/{user_id}/metadata/_search\x12\xd9\x01\n" +
+	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x023*1/resources/v3alpha/users/{user_id}/metadata/{key}\x12\xcf\x01\n" +
+	"\x12SearchUserMetadata\x12,.writ.user.v3alpha.SearchUserMetadataRequest\x1a-.writ.user.v3alpha.SearchUserMetadataResponse\"\\\xca\xc1\x18\x14\x12\tuser.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02>:\afilters\"3/resources/v3alpha/users/{user_id}/metadata/_search\x12\xd9\x01\n" +
 	"\x19CreatePersonalAccessToken\x123.writ.user.v3alpha.CreatePersonalAccessTokenRequest\x1a4.writ.user.v3alpha.CreatePersonalAccessTokenResponse\"Q\xca\xc1\x18\x19\n" +
 	"\x02\xc9\x01\x12\n" +
 	"user.write\x18\x01*\x03\x01\x02\x030\x01\x82\xd3\xe4\x93\x02.:\x03pat\"'/resources/v3alpha/users/{user_id}/pats\x12\xd3\x01\n" +
 	"\x19DeletePersonalAccessToken\x123.writ.user.v3alpha.DeletePersonalAccessTokenRequest\x1a4.writ.user.v3alpha.DeletePersonalAccessTokenResponse\"K\xca\xc1\x18\x13\x12\n" +
-	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02.*,/resources/v3alpha/users/{user_id}/pats/{id}\x12\xe0\x01\n" +
-	"\x1aSearchPersonalAccessTokens\x124.writ.user.v3alpha.SearchPersonalAccessTokensRequest\x1a5.writ.user.v3alpha.SearchPersonalAccessTokensResponse\"U\xca\xc1\x18\x11\x12\tuser.read\x18\x010\x018\x01\x82\xd3\xe4\x93\x02::\afilters\"//resources/v3alpha/users/{user_id}/pats/_search\x12\xbd\x01\n" +
+	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02.*,/resources/v3alpha/users/{user_id}/pats/{id}\x12\xe3\x01\n" +
+	"\x1aSearchPersonalAccessTokens\x124.writ.user.v3alpha.SearchPersonalAccessTokensRequest\x1a5.writ.user.v3alpha.SearchPersonalAccessTokensResponse\"X\xca\xc1\x18\x14\x12\tuser.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02::\afilters\"//resources/v3alpha/users/{user_id}/pats/_search\x12\xbd\x01\n" +
 	"\x10CreateMachineKey\x12*.writ.user.v3alpha.CreateMachineKeyRequest\x1a+.writ.user.v3alpha.CreateMachineKeyResponse\"P\xca\xc1\x18\x18\n" +
 	"\x02\xc9\x01\x12\n" +
 	"user.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02.:\x03key\"'/resources/v3alpha/users/{user_id}/keys\x12\xb8\x01\n" +
 	"\x10DeleteMachineKey\x12*.writ.user.v3alpha.DeleteMachineKeyRequest\x1a+.writ.user.v3alpha.DeleteMachineKeyResponse\"K\xca\xc1\x18\x13\x12\n" +
-	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02.*,/resources/v3alpha/users/{user_id}/keys/{id}\x12\xc5\x01\n" +
-	"\x11SearchMachineKeys\x12+.writ.user.v3alpha.SearchMachineKeysRequest\x1a,.writ.user.v3alpha.SearchMachineKeysResponse\"U\xca\xc1\x18\x11\x12\tuser.read\x18\x010\x018\x01\x82\xd3\xe4\x93\x02::\afilters\"//resources/v3alpha/users/{user_id}/keys/_search\x12\xb6\x01\n" +
+	"user.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02.*,/resources/v3alpha/users/{user_id}/keys/{id}\x12\xc8\x01\n" +
+	"\x11SearchMachineKeys\x12+.writ.user.v3alpha.SearchMachineKeysRequest\x1a,.writ.user.v3alpha.SearchMachineKeysResponse\"X\xca\xc1\x18\x14\x12\tuser.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02::\afilters\"//resources/v3alpha/users/{user_id}/keys/_search\x12\xb6\x01\n" +
 	"\x0fSetClientSecret\x12).writ.user.v3alpha.SetClientSecretRequest\x1a*.writ.user.v3alpha.SetClientSecretResponse\"L\xca\xc1\x18\x14\x12\n" +
 	"user.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02.:\x06secret\"$/resources/v3alpha/users/{id}/secret\x12\xb7\x01\n" +
 	"\x12DeleteClientSecret\x12,.writ.user.v3alpha.DeleteClientSecretRequest\x1a-.writ.user.v3alpha.DeleteClientSecretResponse\"D\xca\xc1\x18\x14\x12\n" +

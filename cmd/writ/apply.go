@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/store"
+)
+
+func newApply() *cobra.Command {
+	var url, path string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "apply",
+		Short: "Make exist what a seed file says",
+		Long: `Applies a seed file to a database: what is missing is created, what differs is
+changed, nothing is deleted. Applying it again changes nothing. All of it happens
+or none.
+
+Each line of the output is a change: the event, the object and what changed.
+Secrets that the file leaves out are generated and printed once.`,
+		Example: `  writ seed print > seed.yaml
+  writ apply -f seed.yaml --dry-run
+  writ apply -f seed.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case path == "":
+				return usageError{errors.New("--file is required")}
+			case url == "":
+				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+			}
+			file, err := seed.Read(path)
+			if err != nil {
+				return err
+			}
+			if err := store.CheckSchema(cmd.Context(), url); err != nil {
+				return err
+			}
+			db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 4})
+			if err != nil {
+				return err
+			}
+			defer db.Close()
+			applied, err := server.ApplySeed(cmd.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{DryRun: dryRun})
+			if err != nil {
+				return err
+			}
+			printApplied(cmd.OutOrStdout(), applied, dryRun)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&path, "file", "f", "", "the seed file")
+	cmd.Flags().StringVar(&url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change and change nothing")
+	return cmd
+}
+
+// printApplied prints what a seed changed, or would.
+func printApplied(out io.Writer, applied *seed.Applied, dryRun bool) {
+	for _, change := range applied.Changes {
+		fmt.Fprintf(out, "%-36s %-36s %s\n", change.Event, change.ID, change.Payload)
+	}
+	switch {
+	case len(applied.Changes) == 0:
+		fmt.Fprintln(out, "nothing differs")
+	case dryRun:
+		fmt.Fprintf(out, "%d changes; nothing was changed (--dry-run)\n", len(applied.Changes))
+	default:
+		fmt.Fprintf(out, "%d changes\n", len(applied.Changes))
+		printGenerated(out, applied)
+	}
+}
+
+// printGenerated prints the secrets that were generated.
+func printGenerated(out io.Writer, applied *seed.Applied) {
+	for _, path := range applied.Generated {
+		fmt.Fprintf(out, "generated, shown once: %s = %s\n", path, applied.Secrets[path])
+	}
+}

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/key"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+// keyFile is what the holder of a key made here gets.
+type keyFile struct {
+	Type           string     `json:"type"`
+	KeyID          string     `json:"keyId"`
+	Key            string     `json:"key"`
+	AppID          string     `json:"appId"`
+	ClientID       string     `json:"clientId"`
+	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
+}
+
+// CreateAppKey adds the key of the request to an application, or makes one whose
+// private half only the answer holds.
+func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyRequest) (*appv3.CreateAppKeyResponse, error) {
+	app, err := s.apps.Get(ctx, req.GetAppId()) // before anything costs time
+	if err != nil {
+		return nil, err
+	}
+	row := &db.AppKey{AppID: app.ID, ProjectID: app.ProjectID, OrgID: app.OrgID}
+	s.keys.Assign(row, req.GetKey())
+	private := ""
+	if row.PublicKey == "" {
+		private, row.PublicKey, err = key.Generate()
+	} else if _, row.PublicKey, err = key.Parse(row.PublicKey); err != nil {
+		err = fault.Invalid("INVALID_KEY", "key.publicKey", "%v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var details *object.Details
+	err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		if _, err := s.apps.Hold(ctx, tx, app.ID); err != nil {
+			return err
+		}
+		details, err = s.keys.CreateIn(ctx, tx, row, &eventv1.ApplicationKeyAdded{})
+		return err
+	})
+	if err != nil || private == "" {
+		return &appv3.CreateAppKeyResponse{Details: details}, err
+	}
+	file, err := json.Marshal(keyFile{"application", row.ID, private, app.ID, app.ClientID, row.ExpirationDate})
+	return &appv3.CreateAppKeyResponse{Details: details, KeyDetails: file}, err
+}
+
+// DeleteAppKey deletes a key of an application.
+func (s *Service) DeleteAppKey(ctx context.Context, req *appv3.DeleteAppKeyRequest) (*appv3.DeleteAppKeyResponse, error) {
+	details, err := s.keys.Delete(ctx, req.GetId(), &eventv1.ApplicationKeyRemoved{}, nil, resource.Key{Column: "app_id", Value: req.GetAppId()})
+	return &appv3.DeleteAppKeyResponse{Details: details}, err
+}
+
+// SearchAppKeys finds the keys of an application that meet all filters.
+func (s *Service) SearchAppKeys(ctx context.Context, req *appv3.SearchAppKeysRequest) (*appv3.SearchAppKeysResponse, error) {
+	if _, err := s.apps.Get(ctx, req.GetAppId()); err != nil {
+		return nil, err
+	}
+	rows, details, err := s.keys.Search(ctx, req, resource.Key{Column: "app_id", Value: req.GetAppId()})
+	return &appv3.SearchAppKeysResponse{
+		Details: details, SortingColumn: req.GetSortingColumn(),
+		Result: resource.All(s.keys, rows, func(*db.AppKey) *appv3.GetAppKey { return &appv3.GetAppKey{} }),
+	}, err
+}

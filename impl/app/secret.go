@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/secret"
+)
+
+// newSecret returns a secret and what is stored of it. Secrets hold 256 random
+// bits, so one hash is enough (SEC-053).
+func newSecret() (string, []byte) {
+	made := secret.Random()
+	hash := sha256.Sum256([]byte(made))
+	return made, hash[:]
+}
+
+// Verify reports whether a secret is good for an application now: its own, or the
+// one before it while both are. It takes the same time whatever it finds; without
+// an application row may be the zero value.
+func Verify(row *db.App, asked string, now time.Time) bool {
+	hash := sha256.Sum256([]byte(asked))
+	current := subtle.ConstantTimeCompare(hash[:], row.SecretHash)
+	old := subtle.ConstantTimeCompare(hash[:], row.OldSecretHash)
+	if row.OldSecretUntil == nil || !now.Before(*row.OldSecretUntil) {
+		old = 0
+	}
+	return current|old == 1
+}
+
+// RegenerateSecret makes a new secret; the one before it stays good for the
+// overlap that is asked for (SEC-059).
+func (s *Service) RegenerateSecret(ctx context.Context, req *appv3.RegenerateSecretRequest) (*appv3.RegenerateSecretResponse, error) {
+	made, hash := newSecret()
+	details, err := s.apps.Change(ctx, req.GetId(), &eventv1.ApplicationSecretChanged{}, func(_ pgx.Tx, row *db.App) error {
+		if !usesSecret(row) {
+			return fault.New(fault.FailedPrecondition, "NO_SECRET", "the application does not authenticate with a secret")
+		}
+		old, overlap := row.SecretHash, req.GetRotation().GetOverlap().AsDuration()
+		row.SecretHash, row.OldSecretHash, row.OldSecretUntil = hash, nil, nil
+		if overlap > 0 && old != nil {
+			until := s.Now().Add(overlap).Truncate(time.Microsecond)
+			row.OldSecretHash, row.OldSecretUntil = old, &until
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &appv3.RegenerateSecretResponse{Details: details, ClientSecret: made}, nil
+}

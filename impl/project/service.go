@@ -1,0 +1,138 @@
+// Package project manages projects, which hold roles and applications.
+//
+// Service implements contracts/proto/writ/project. What is the same for all
+// resources is package resource; what is peculiar to projects is who owns a new
+// one.
+package project
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+)
+
+// Service implements the projects API. It is safe for concurrent use.
+type Service struct {
+	projectv3.UnsafeServiceProjectsServer
+
+	resource.Env
+	queries     *db.Queries
+	projects    *resource.Table[db.Project]
+	memberships *resource.Table[db.Membership]
+}
+
+var _ projectv3.ServiceProjectsServer = (*Service)(nil)
+
+// Table returns the table of projects, for what is created in them.
+func Table(env resource.Env) *resource.Table[db.Project] {
+	return resource.NewTable[db.Project](env, resource.Spec{Table: "projects", Kind: "project", Project: "id"})
+}
+
+// New returns a Service over env.
+func New(env resource.Env) *Service {
+	return &Service{
+		Env: env, queries: db.New(), projects: Table(env),
+		memberships: resource.NewTable[db.Membership](env, resource.Spec{Table: "memberships", Kind: "membership"}),
+	}
+}
+
+const (
+	active   = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
+	inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
+)
+
+// CreateProject creates a project. An ID that a project had before is refused
+// (SEC-219).
+func (s *Service) CreateProject(ctx context.Context, req *projectv3.CreateProjectRequest) (*projectv3.CreateProjectResponse, error) {
+	row := &db.Project{}
+	s.projects.Assign(row, req.GetProject())
+	row.State = active
+	var details *object.Details
+	owned := false
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if row.ID != "" {
+			if err := s.projects.Unused(ctx, tx, row.ID, "project"); err != nil {
+				return err
+			}
+		}
+		if details, err = s.projects.CreateIn(ctx, tx, row, &eventv1.ProjectAdded{}); err != nil {
+			return err
+		}
+		owned, err = s.own(ctx, tx, row)
+		return err
+	})
+	if owned {
+		s.Invalidate() // so that the caller can go on at once
+	}
+	return &projectv3.CreateProjectResponse{Details: details}, err
+}
+
+// own makes the caller the owner of a new project, if they could do nothing with
+// it otherwise. It reports whether it did.
+func (s *Service) own(ctx context.Context, tx pgx.Tx, row *db.Project) (bool, error) {
+	call := policy.CallFrom(ctx)
+	if call.Caller.InstanceID != row.InstanceID || call.Holds("project.write", policy.Place{InstanceID: row.InstanceID, OrgID: row.OrgID}) {
+		return false, nil
+	}
+	_, err := s.memberships.CreateIn(ctx, tx, &db.Membership{
+		UserID: call.Caller.UserID, Level: int16(policyv1.Level_LEVEL_PROJECT), ObjectID: row.ID,
+		OrgID: &row.OrgID, ProjectID: &row.ID, Roles: []string{"PROJECT_OWNER"},
+	}, &eventv1.MembershipAdded{})
+	if err != nil {
+		return false, err
+	}
+	return true, s.queries.NotifyChange(ctx, tx)
+}
+
+// PatchProject changes the fields that are present.
+func (s *Service) PatchProject(ctx context.Context, req *projectv3.PatchProjectRequest) (*projectv3.PatchProjectResponse, error) {
+	details, err := s.projects.Change(ctx, req.GetId(), &eventv1.ProjectChanged{}, func(_ pgx.Tx, row *db.Project) error {
+		s.projects.Assign(row, req.GetProject())
+		return nil
+	})
+	return &projectv3.PatchProjectResponse{Details: details}, err
+}
+
+// DeleteProject deletes a project and everything in it.
+func (s *Service) DeleteProject(ctx context.Context, req *projectv3.DeleteProjectRequest) (*projectv3.DeleteProjectResponse, error) {
+	details, err := s.projects.Delete(ctx, req.GetId(), &eventv1.ProjectRemoved{}, nil)
+	return &projectv3.DeleteProjectResponse{Details: details}, err
+}
+
+// GetProject reads one project.
+func (s *Service) GetProject(ctx context.Context, req *projectv3.GetProjectRequest) (*projectv3.GetProjectResponse, error) {
+	row, err := s.projects.Get(ctx, req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &projectv3.GetProjectResponse{Project: resource.Into(s.projects, row, &projectv3.GetProject{})}, nil
+}
+
+// SearchProjects finds the projects that meet all filters.
+func (s *Service) SearchProjects(ctx context.Context, req *projectv3.SearchProjectsRequest) (*projectv3.SearchProjectsResponse, error) {
+	rows, details, err := s.projects.Search(ctx, req)
+	return &projectv3.SearchProjectsResponse{
+		Details: details, SortingColumn: req.GetSortingColumn(),
+		Result: resource.All(s.projects, rows, func(*db.Project) *projectv3.GetProject { return &projectv3.GetProject{} }),
+	}, err
+}
+
+// ActivateProject makes a project active.
+func (s *Service) ActivateProject(ctx context.Context, req *projectv3.ActivateProjectRequest) (*projectv3.ActivateProjectResponse, error) {
+	details, err := s.projects.SetState(ctx, req.GetId(), active, &eventv1.ProjectReactivated{})
+	return &projectv3.ActivateProjectResponse{Details: details}, err
+}
+
+// DeactivateProject makes a project inactive.
+func (s *Service) DeactivateProject(ctx context.Context, req *projectv3.DeactivateProjectRequest) (*projectv3.DeactivateProjectResponse, error) {
+	details, err := s.projects.SetState(ctx, req.GetId(), inactive, &eventv1.ProjectDeactivated{})
+	return &projectv3.DeactivateProjectResponse{Details: details}, err
+}

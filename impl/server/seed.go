@@ -1,0 +1,27 @@
+package server
+
+import (
+	"context"
+
+	"github.com/writ-id/writ/impl/outgoing"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/seed"
+)
+
+// ApplySeed applies file by the operations of the contract, on the database, the
+// clock and the IDs of c, and returns what it came to. how says the rest.
+func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) (*seed.Applied, error) {
+	roles, err := policy.NewRoles()
+	if err != nil {
+		return nil, err
+	}
+	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
+	services, err := NewServices(how.Env, roles, outgoing.Config{}, secret.NoKey{})
+	if err != nil {
+		return nil, err
+	}
+	how.Roles, how.Call = roles, services.Call
+	return seed.Apply(ctx, how, file)
+}

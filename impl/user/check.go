@@ -1,0 +1,39 @@
+package user
+
+import (
+	"context"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// CheckPassword reports whether a password is that of a user. It is the one way
+// to try a password: every road counts its failures on the same user (SEC-174),
+// before the password is compared and taken back after, so that parallel guesses
+// all count (SEC-176). After attempts failures in a row nothing is right any more;
+// 0 is no limit. A user without a password, or none, takes as long (SEC-170).
+//
+// A hash from another system is replaced by one of ours when the password is
+// right (SEC-278).
+func CheckPassword(ctx context.Context, conn db.DBTX, instanceID, userID, password string, attempts int32) (bool, error) {
+	queries := db.New()
+	hash, err := queries.TryPassword(ctx, conn, db.TryPasswordParams{InstanceID: instanceID, ID: userID, AttemptsLimit: attempts})
+	if err != nil && !store.NoRow(err) {
+		return false, err
+	}
+	right, rehash, err := secret.Verify(ctx, hash, password)
+	if err != nil || !right {
+		return false, err
+	}
+	if rehash {
+		better, err := secret.New(ctx, password)
+		if err == nil { // under load another login will do it
+			err = queries.RehashPassword(ctx, conn, db.RehashPasswordParams{InstanceID: instanceID, ID: userID, PasswordHash: better, OldHash: hash})
+			if err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, queries.ForgivePassword(ctx, conn, db.ForgivePasswordParams{InstanceID: instanceID, ID: userID})
+}
