@@ -52,6 +52,8 @@ type column struct{ table, name string }
 var elsewhere = map[column]bool{
 	{"memberships", "user_id"}: true, // managers may come from elsewhere
 	{"user_grants", "user_id"}: true, // so may the users of a project
+	// Where these are, the query of user grants says.
+	{"user_grants", "project_id"}: true, {"user_grants", "project_grant_id"}: true,
 }
 
 // ofParts are events that a part of an object adds to it: tokens and keys of a
@@ -131,6 +133,14 @@ func invariantsOf(ctx context.Context, db querier) ([]invariant, error) {
 		LEFT JOIN domains d ON d.instance_id = i.id AND d.org_id IS NULL AND d.is_primary GROUP BY i.id HAVING count(d.id) <> 1`)
 	add("default organizations that are gone", `SELECT i.id || ' ' || i.default_org FROM instances i
 		WHERE i.default_org <> '' AND NOT EXISTS (SELECT FROM organizations o WHERE o.instance_id = i.id AND o.id = i.default_org)`)
+	if columns[column{"user_grants", "project_grant_id"}] && columns[column{"project_grants", "granted_org_id"}] {
+		add("user grants in another organization than who may use the project", `SELECT u.id || ' is in ' || u.org_id FROM user_grants u
+			JOIN projects p ON p.instance_id = u.instance_id AND p.id = u.project_id
+			LEFT JOIN project_grants g ON g.instance_id = u.instance_id AND g.id = u.project_grant_id
+			WHERE u.org_id <> CASE WHEN coalesce(u.project_grant_id, '') = '' THEN p.org_id ELSE g.granted_org_id END`)
+		add("user grants by the grant of another project", `SELECT u.id || ' of ' || u.project_id FROM user_grants u
+			JOIN project_grants g ON g.instance_id = u.instance_id AND g.id = u.project_grant_id WHERE g.project_id <> u.project_id`)
+	}
 	counted, err := texts(ctx, db, `SELECT DISTINCT r.relname::text FROM pg_trigger t JOIN pg_class r ON r.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid WHERE p.proname = 'count_rows'`)
 	if err != nil {
 		return nil, err

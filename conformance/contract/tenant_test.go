@@ -72,6 +72,8 @@ func newWorld(t *testing.T) *world {
 	for _, tenant := range []*tenant{victim, other} {
 		tenant.objects = map[string][]thing{"organizations": {{id: tenant.orgID}}, "instances": {{id: tenant.instanceID}}}
 		found := tenant.as(tenant.token, &orgv3.GetOrganizationRequest{Id: tenant.orgID}).(*orgv3.GetOrganizationResponse)
+		partner := tenant.as(tenant.token, &orgv3.CreateOrganizationRequest{Organization: &orgv3.Organization{Name: "partner"}}).(*orgv3.CreateOrganizationResponse)
+		tenant.objects["organizations"] = append(tenant.objects["organizations"], thing{id: partner.GetDetails().GetId()})
 		tenant.orgDomain = found.GetOrganization().GetPrimaryDomain()
 		tenant.furnish()
 	}
@@ -284,7 +286,11 @@ func (o *tenant) furnish() {
 		for _, op := range sortedOperations() {
 			var left []proto.Message
 			for _, req := range pending[op.path()] {
-				if err := o.make(op, req); err == nil {
+				err := o.make(op, req, false)
+				if err != nil { // the first objects may be gone, or may not fit together
+					err = o.make(op, req, true)
+				}
+				if err == nil {
 					progress = true
 				} else {
 					left = append(left, req)
@@ -307,6 +313,7 @@ var better = map[protoreflect.Name]string{
 	"CreateUserSchemaRequest": `{"userSchema":{"type":"tenant","schema":{"type":"object"}}}`,
 	"PatchUserSchemaRequest":  `{"userSchema":{"schema":{"type":"object"}}}`,
 	"CreateMachineKeyRequest": `{"key":{}}`,
+	"CreateAppKeyRequest":     `{"key":{}}`,
 	"PatchSessionRequest":     `{"session":{"metadata":{"key":"dmFsdWU="}}}`,
 	"CreateSessionRequest":    `{"session":{"checks":{"user":{"userId":"unknown"}}}}`,
 }
@@ -329,8 +336,19 @@ func (s *suite) valid(op *operation) (proto.Message, error) {
 	return req, complete(req)
 }
 
-// make makes an object in the first place where it succeeds.
-func (o *tenant) make(op *operation, base proto.Message) error {
+// named returns the ID of what a reference names: something is granted to another
+// organization than the one it is in.
+func (o *tenant) named(ref reference) string {
+	of := o.objects[ref.collection]
+	if strings.HasPrefix(string(ref.at.field().Name()), "granted_") {
+		return of[len(of)-1].id
+	}
+	return of[0].id
+}
+
+// make makes an object in the first place where it succeeds, that names the first
+// or the newest objects.
+func (o *tenant) make(op *operation, base proto.Message, newest bool) error {
 	req := proto.Clone(base)
 	for _, ref := range op.references() {
 		if !has(req, ref.at) {
@@ -346,7 +364,11 @@ func (o *tenant) make(op *operation, base proto.Message) error {
 			}
 			return fmt.Errorf("nothing is known that %s can name", ref.at)
 		}
-		setReference(req, ref.at, of[0].id)
+		if newest {
+			setReference(req, ref.at, of[len(of)-1].id)
+		} else {
+			setReference(req, ref.at, o.named(ref))
+		}
 	}
 	if applies(op, policyv1.Level_LEVEL_ORG) {
 		setContext(op, req, orgByID(o.orgID))
