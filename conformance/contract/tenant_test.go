@@ -543,10 +543,8 @@ func (o *tenant) snapshot() map[string]string {
 	all := map[string]string{}
 	for _, r := range o.readings() {
 		got := o.transports[1].call(o.t, o.t.Context(), o.token, r.req)
-		text := ""
-		if got.refusal != nil {
-			text = got.String()
-		} else {
+		text := got.String()
+		if got.refusal == nil {
 			text = protojson.MarshalOptions{}.Format(got.message)
 		}
 		question := protojson.MarshalOptions{}.Format(r.req)

@@ -301,7 +301,7 @@ func (w *world) control() {
 		references := 0
 		of, _ := op.rule().collections()
 		for _, other := range ops {
-			if _, whole := other.rule().collections(); creates(other) && whole == of[len(of)-1] {
+			if _, whole := other.rule().collections(); creates(other) && len(of) > 0 && whole == of[len(of)-1] {
 				references = len(other.references())
 			}
 		}
