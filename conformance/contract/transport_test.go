@@ -45,17 +45,29 @@ var transportsOf = struct {
 // newTransports returns them; all tests share their connections.
 func newTransports(t *testing.T, server *harness.Server) []transport {
 	t.Helper()
+	return transportsTo(t, server, "")
+}
+
+// transportsTo returns them with another Host than the server's address, if not
+// "": that of another instance.
+func transportsTo(t *testing.T, server *harness.Server, host string) []transport {
+	t.Helper()
 	transportsOf.Lock()
 	defer transportsOf.Unlock()
-	if known := transportsOf.known[server.Issuer]; known != nil {
+	if known := transportsOf.known[server.Issuer+" "+host]; known != nil {
 		return known
 	}
-	conn, err := grpc.NewClient(server.Addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
+	if host != "" {
+		options = append(options, grpc.WithAuthority(host))
+	}
+	conn, err := grpc.NewClient(server.Addr, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := http.DefaultTransport.(*http.Transport).Clone()
-	base.MaxIdleConnsPerHost = 64
+	pool := http.DefaultTransport.(*http.Transport).Clone()
+	pool.MaxIdleConnsPerHost = 64
+	base := atHost{pool, host}
 	checked := &http.Client{Transport: server.Document(t).Transport(harness.Guard(base)), CheckRedirect: noRedirect}
 	for _, token := range []string{server.AdminToken, server.ViewerToken, server.OrgOwnerToken, server.NobodyToken, server.SystemToken} {
 		if err := harness.RememberSecret(token); err != nil {
@@ -73,8 +85,23 @@ func newTransports(t *testing.T, server *harness.Server) []transport {
 		web{"gRPC-web text", &http.Client{Transport: harness.Guard(textForm{base})}, server.Issuer},
 		plain{checked, server.Issuer},
 	}
-	transportsOf.known[server.Issuer] = known
+	transportsOf.known[server.Issuer+" "+host] = known
 	return known
+}
+
+// atHost sends requests with another Host header, if not "".
+type atHost struct {
+	base http.RoundTripper
+	host string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (a atHost) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a.host != "" {
+		r = r.Clone(r.Context())
+		r.Host = a.host
+	}
+	return a.base.RoundTrip(r)
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

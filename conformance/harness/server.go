@@ -10,7 +10,8 @@
 //	                      changed and deleted
 //	WRIT_TEST_LOG         where to write what the servers log, instead of nowhere
 //
-// The package knows the program, its ready file and its URLs, nothing inside.
+// The package knows the program, its ready file, its URLs and where its database
+// is, nothing inside.
 package harness
 
 import (
@@ -48,11 +49,20 @@ const (
 	stopLimit  = 30 * time.Second
 )
 
-// Main runs the tests of a package and ends the servers they started. It is the
-// body of TestMain.
-func Main(m *testing.M) {
+// Main runs the tests of a package, then what has to hold of every server they
+// started, and ends these. It is the body of TestMain.
+func Main(m *testing.M, after ...func(*Server) error) {
 	code := m.Run()
-	if err := stopAll(); err != nil {
+	made.Lock()
+	servers := made.servers
+	made.Unlock()
+	var err error
+	for _, server := range servers {
+		for _, check := range after {
+			err = errors.Join(err, check(server))
+		}
+	}
+	if err := errors.Join(err, stopAll()); err != nil {
 		fmt.Fprintln(os.Stderr, "harness:", err)
 		code = max(code, 1)
 	}
@@ -75,6 +85,16 @@ var shared = sync.OnceValues(func() (*Server, error) {
 	}
 	return start()
 })
+
+// Own returns a server for one test, that nothing else sees or changes.
+func Own(t testing.TB) *Server {
+	t.Helper()
+	server, err := start()
+	if err != nil {
+		t.Fatalf("start a server: %v", err)
+	}
+	return server
+}
 
 func readReadyFile(path string) (*Server, error) {
 	text, err := os.ReadFile(path)
@@ -109,27 +129,42 @@ func start() (*Server, error) {
 		return nil, err
 	}
 	server.dataDir = dataDir
+	made.Lock()
+	defer made.Unlock()
+	made.servers = append(made.servers, server)
 	return server, nil
+}
+
+// DatabaseURL returns the database of s, "" when the harness did not start s.
+func (s *Server) DatabaseURL() (string, error) {
+	if s.dataDir == "" {
+		return "", nil
+	}
+	// The socket may be a link, because the paths of sockets are short.
+	socket, err := filepath.EvalSymlinks(filepath.Join(s.dataDir, "sock"))
+	if err != nil {
+		return "", fmt.Errorf("find the socket of the database: %w", err)
+	}
+	database := url.URL{Scheme: "postgres", User: url.User("writ"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
+	return database.String(), nil
 }
 
 // Node starts a second node on the database of s, or skips the test when the
 // database is out of reach.
 func (s *Server) Node(t testing.TB) *Server {
 	t.Helper()
-	if s.dataDir == "" {
+	database, err := s.DatabaseURL()
+	if database == "" && err == nil {
 		t.Skip("the database of a server that the harness did not start is out of reach")
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	program, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The socket may be a link, because the paths of sockets are short.
-	socket, err := filepath.EvalSymlinks(filepath.Join(s.dataDir, "sock"))
-	if err != nil {
-		t.Fatalf("find the socket of the database: %v", err)
-	}
-	database := url.URL{Scheme: "postgres", User: url.User("writ"), Path: "/postgres", RawQuery: url.Values{"host": {socket}}.Encode()}
-	node, err := run(program, "serve", "--addr", "127.0.0.1:0", "--database-url", database.String(), "--drain-delay", "0s", "--log-format", "json")
+	node, err := run(program, "serve", "--addr", "127.0.0.1:0", "--database-url", database, "--drain-delay", "0s", "--log-format", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +209,7 @@ var made struct {
 	sync.Mutex
 	folders []string
 	nodes   []*node
+	servers []*Server
 }
 
 // scratch returns a new temporary folder.
