@@ -148,6 +148,8 @@ type LanguageSetting struct {
 	RestrictedLanguages []string  `db:"restricted_languages"`
 	Sequence            int64     `db:"sequence"`
 	ChangeDate          time.Time `db:"change_date"`
+	OfInstance          *string   `db:"of_instance"`
+	OfOrg               *string   `db:"of_org"`
 }
 
 type MachineKey struct {

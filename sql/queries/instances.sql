@@ -1,7 +1,7 @@
 -- name: ForgetInstance :exec
--- What has no foreign key to the instance: flags, settings, totals.
-WITH flags AS (DELETE FROM features f WHERE f.instance_id = @instance_id),
-     languages AS (DELETE FROM language_settings l WHERE l.instance_id = @instance_id)
+-- What has no foreign key to the instance: its flags, and the totals that its
+-- deletion has brought to zero.
+WITH flags AS (DELETE FROM features f WHERE f.instance_id = @instance_id)
 DELETE FROM row_counts c WHERE c.instance_id = @instance_id;
 
 -- name: InstancesWithRetention :many
