@@ -142,7 +142,7 @@ func (c *Call) Require(at Place) error {
 	if c.Reaches(at) {
 		return nil
 	}
-	return c.Operation.denied()
+	return c.Operation.Denied()
 }
 
 // Scope returns where the objects are that the call may see. A search has to
