@@ -65,7 +65,7 @@ func New(env resource.Env) *Service {
 				"email_address": "email", "email_is_verified": "is_email_verified",
 				"phone_number": "phone", "phone_is_verified": "is_phone_verified", "service_name": "display_name",
 			},
-			Sort: map[string]string{"type": "t.user_type"},
+			Sort: map[string]string{"type": "t.user_type"}, Counted: []string{"state", "user_type", "org_id"},
 			Filters: map[string]resource.FilterFunc{
 				"login_name": byLoginName, "email": byEmail, "in_emails": byEmails, "phone": byPhone, "type": byType,
 				"metadata_key": byMetadataKey, "metadata": byMetadata,
