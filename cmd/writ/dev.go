@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/postgres"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
@@ -103,7 +104,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: true}, listener, func() error { return d.announce(out, listener, applied, dir) })
+	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
@@ -89,7 +90,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	for range 2 {
-		node, err := server.New(server.Config{DB: open(), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer, Dev: true})
+		node, err := server.New(server.Config{DB: open(), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}})
 		if err != nil {
 			t.Fatal(err)
 		}
