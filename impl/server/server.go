@@ -150,7 +150,12 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
+	go s.DB.Listen(background, s.Logger, func(what string) {
+		if what != store.Messages {
+			s.chain.Invalidate()
+		}
+		s.messages.Wake()
+	})
 	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger}
 	if s.Dev != nil {
 		sweeper.Moved = s.Dev.Clock.Changed
