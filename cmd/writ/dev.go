@@ -150,18 +150,20 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir 
 	return applied, writeFile(path, applied.Secrets)
 }
 
-// sealer returns one by the key of earlier runs, or a new one.
+// sealer returns the master key of earlier runs, or a new one.
 func (d *dev) sealer(dir string) (secret.Sealer, error) {
-	path := filepath.Join(dir, "master.key")
-	key, err := os.ReadFile(path)
+	path := filepath.Join(dir, "master-key.json")
+	key, err := readMasterKey("", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		key = []byte(secret.NewKey() + "\n")
-		err = os.WriteFile(path, key, 0o600)
+		if err := newMasterKey(path); err != nil {
+			return nil, err
+		}
+		key, err = readMasterKey("", path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return secret.NewSealer(string(key))
+	return key, nil
 }
 
 // readyInfo is the content of the ready file. Its keys are a fixed interface.

@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 		name, _, _ := strings.Cut(user.LoginName, "@")
 		w.users[name], w.tokens[name] = user, user.Token
 	}
-	sealer, err := secret.NewSealer(secret.NewKey())
+	sealer, err := secret.NewMasterKey()
 	if err != nil {
 		t.Fatal(err)
 	}
