@@ -10,21 +10,27 @@ import (
 
 	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signing"
 	"github.com/writ-id/writ/impl/store"
 )
 
 func newKeys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Make and exchange the master key",
-		Long: `The master key keeps secrets that have to be readable again, such as those of
-authenticator apps, unreadable in the database and in its backups. It is a Tink
-keyset in a file; every node reads it with --master-key-file.`,
+		Short: "Look at, rotate and revoke keys",
+		Long: `Tokens are signed with the keys of their instance, which rotate by themselves:
+each is published before it signs and verified until what it signed has expired.
+
+The master key keeps secrets that have to be readable again, such as those
+private keys and those of authenticator apps, unreadable in the database and in
+its backups. It is a Tink keyset in a file; every node reads it with
+--master-key-file.`,
 	}
 	cmd.AddCommand(&cobra.Command{
 		Use: "new-master FILE", Short: "Make a master key in a new file", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return newMasterKey(args[0]) },
 	}, newRotateMaster())
+	addSigningKeys(cmd)
 	return cmd
 }
 
@@ -102,8 +108,12 @@ after the other, before the next step.
 			return nil, err
 		}
 		defer db.Close()
-		n, err := authenticator.Reseal(cmd.Context(), db, key)
-		fmt.Fprintf(cmd.OutOrStdout(), "%d secrets sealed anew\n", n)
+		secrets, err := authenticator.Reseal(cmd.Context(), db, key)
+		if err != nil {
+			return nil, err
+		}
+		keys, err := signing.Reseal(cmd.Context(), db, key)
+		fmt.Fprintf(cmd.OutOrStdout(), "%d secrets and %d signing keys sealed anew\n", secrets, keys)
 		return nil, err
 	})
 	reseal.Flags().StringVar(&url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")

@@ -305,6 +305,17 @@ type Session struct {
 	ChangeDate         time.Time       `db:"change_date"`
 }
 
+type SigningKey struct {
+	InstanceID   string          `db:"instance_id"`
+	ID           string          `db:"id"`
+	Algorithm    string          `db:"algorithm"`
+	State        int16           `db:"state"`
+	PublicKey    json.RawMessage `db:"public_key"`
+	PrivateKey   []byte          `db:"private_key"`
+	CreationDate time.Time       `db:"creation_date"`
+	DueDate      time.Time       `db:"due_date"`
+}
+
 type Target struct {
 	InstanceID       string    `db:"instance_id"`
 	ID               string    `db:"id"`

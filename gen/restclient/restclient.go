@@ -389,6 +389,81 @@ func (e InstanceFieldName) Valid() bool {
 	}
 }
 
+// Defines values for KeyAlg.
+const (
+	ES256 KeyAlg = "ES256"
+	EdDSA KeyAlg = "EdDSA"
+	RS256 KeyAlg = "RS256"
+)
+
+// Valid indicates whether the value is a known member of the KeyAlg enum.
+func (e KeyAlg) Valid() bool {
+	switch e {
+	case ES256:
+		return true
+	case EdDSA:
+		return true
+	case RS256:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyCrv.
+const (
+	Ed25519 KeyCrv = "Ed25519"
+	P256    KeyCrv = "P-256"
+)
+
+// Valid indicates whether the value is a known member of the KeyCrv enum.
+func (e KeyCrv) Valid() bool {
+	switch e {
+	case Ed25519:
+		return true
+	case P256:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyKty.
+const (
+	EC  KeyKty = "EC"
+	OKP KeyKty = "OKP"
+	RSA KeyKty = "RSA"
+)
+
+// Valid indicates whether the value is a known member of the KeyKty enum.
+func (e KeyKty) Valid() bool {
+	switch e {
+	case EC:
+		return true
+	case OKP:
+		return true
+	case RSA:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for KeyUse.
+const (
+	Sig KeyUse = "sig"
+)
+
+// Valid indicates whether the value is a known member of the KeyUse enum.
+func (e KeyUse) Valid() bool {
+	switch e {
+	case Sig:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MachineKeyFieldName.
 const (
 	MACHINEKEYFIELDNAMECHANGEDATE     MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CHANGE_DATE"
@@ -3018,6 +3093,54 @@ type InstanceSearchFilter struct {
 	Name *NameFilter `json:"name,omitempty"`
 }
 
+// Key A public key (RFC 7517, RFC 7518, RFC 8037).
+type Key struct {
+	// Alg The algorithm it is used with.
+	Alg KeyAlg `json:"alg"`
+
+	// Crv The curve of an EC or OKP key.
+	Crv *KeyCrv `json:"crv,omitempty"`
+
+	// E The exponent of an RSA key.
+	E *string `json:"e,omitempty"`
+
+	// Kid Names the key in the header of a token.
+	Kid string `json:"kid"`
+
+	// Kty The kind of key.
+	Kty KeyKty `json:"kty"`
+
+	// N The modulus of an RSA key.
+	N *string `json:"n,omitempty"`
+
+	// Use What it is for.
+	Use KeyUse `json:"use"`
+
+	// X The x coordinate of an EC key; an OKP key.
+	X *string `json:"x,omitempty"`
+
+	// Y The y coordinate of an EC key.
+	Y *string `json:"y,omitempty"`
+}
+
+// KeyAlg The algorithm it is used with.
+type KeyAlg string
+
+// KeyCrv The curve of an EC or OKP key.
+type KeyCrv string
+
+// KeyKty The kind of key.
+type KeyKty string
+
+// KeyUse What it is for.
+type KeyUse string
+
+// KeySet A JSON Web Key Set (RFC 7517).
+type KeySet struct {
+	// Keys The keys; the one that signs now is the first.
+	Keys []Key `json:"keys"`
+}
+
 // Language Language is a language by its BCP 47 tag.
 type Language struct {
 	// Key The tag, for example en or de; empty: none.
@@ -5004,6 +5127,12 @@ type UnknownHost = Status
 // UnsupportedMediaType Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type UnsupportedMediaType = Status
 
+// GetKeysParams defines parameters for GetKeys.
+type GetKeysParams struct {
+	// IfNoneMatch The ETag of an answer that is still there.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
 // SearchAppsJSONBody defines parameters for SearchApps.
 type SearchAppsJSONBody = []AppSearchFilter
 
@@ -5995,6 +6124,15 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// GetKeys The public keys that tokens of the instance are signed with.
+	//
+	// Cache the answer for as long as Cache-Control says and ask again when a token
+	// names a key that is not in it: keys rotate without notice, and a new one is in
+	// the set before it signs (RFC 7517; document 2, "Key set").
+	//
+	// Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
+	GetKeys(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAppWithBody Creates an application of a project
 	//
@@ -7419,6 +7557,25 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
 	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// GetKeys The public keys that tokens of the instance are signed with.
+//
+// Cache the answer for as long as Cache-Control says and ask again when a token
+// names a key that is not in it: keys rotate without notice, and a new one is in
+// the set before it signs (RFC 7517; document 2, "Key set").
+//
+// Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
+func (c *Client) GetKeys(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // CreateAppWithBody Creates an application of a project
@@ -10783,6 +10940,48 @@ func (c *Client) VerifyTOTP(ctx context.Context, userID string, totpID string, b
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewGetKeysRequest constructs an http.Request for the GetKeys method
+func NewGetKeysRequest(server string, params *GetKeysParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oauth/v2/keys")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
 }
 
 // NewCreateAppRequest calls the generic CreateApp builder with application/json body
@@ -18276,6 +18475,17 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// GetKeysWithResponse The public keys that tokens of the instance are signed with.
+	//
+	// Cache the answer for as long as Cache-Control says and ask again when a token
+	// names a key that is not in it: keys rotate without notice, and a new one is in
+	// the set before it signs (RFC 7517; document 2, "Key set").
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
+	GetKeysWithResponse(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*GetKeysAnswer, error)
+
 	// CreateAppWithBodyWithResponse Creates an application of a project
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -19831,6 +20041,90 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
 	VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
+}
+
+// GetKeysAnswer200Headers the declared response headers of an HTTP 200 response for GetKeys
+type GetKeysAnswer200Headers struct {
+	CacheControl string
+	ETag         string
+}
+
+// GetKeysAnswer503Headers the declared response headers of an HTTP 503 response for GetKeys
+type GetKeysAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetKeysAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *KeySet
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetKeysAnswer200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetKeysAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetKeysAnswer) GetJSON200() *KeySet {
+	return r.JSON200
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetKeysAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetKeysAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetKeysAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetKeysAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetKeysAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetKeysAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetKeysAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetKeysAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 // CreateAppAnswer401Headers the declared response headers of an HTTP 401 response for CreateApp
@@ -34354,6 +34648,23 @@ func (r VerifyTOTPAnswer) ContentType() string {
 	return ""
 }
 
+// GetKeysWithResponse The public keys that tokens of the instance are signed with.
+//
+// Cache the answer for as long as Cache-Control says and ask again when a token
+// names a key that is not in it: keys rotate without notice, and a new one is in
+// the set before it signs (RFC 7517; document 2, "Key set").
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
+func (c *ClientWithResponses) GetKeysWithResponse(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*GetKeysAnswer, error) {
+	rsp, err := c.GetKeys(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetKeysAnswer(rsp)
+}
+
 // CreateAppWithBodyWithResponse Creates an application of a project
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -37072,6 +37383,93 @@ func (c *ClientWithResponses) VerifyTOTPWithResponse(ctx context.Context, userID
 		return nil, err
 	}
 	return ParseVerifyTOTPAnswer(rsp)
+}
+
+// ParseGetKeysAnswer parses an HTTP response from a GetKeysWithResponse call
+func ParseGetKeysAnswer(rsp *http.Response) (*GetKeysAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetKeysAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest KeySet
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetKeysAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetKeysAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
 }
 
 // ParseCreateAppAnswer parses an HTTP response from a CreateAppWithResponse call

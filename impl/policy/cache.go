@@ -57,6 +57,14 @@ func (c *cache[K, V]) get(k K, load func() (V, error)) (V, error) {
 	return value, err
 }
 
+// last returns what was known of a key when it was last asked for, however old.
+func (c *cache[K, V]) last(k K) (V, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	e, ok := c.entries[k]
+	return e.value, ok
+}
+
 func (c *cache[K, V]) drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -194,7 +194,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 		return nil, err
 	}
 	if instance.Blocked && !op.ofSystem() {
-		return nil, fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
+		return nil, errBlocked
 	}
 	caller, err := c.caller(ctx, request.Authorization, instance)
 	if err != nil {
@@ -259,6 +259,12 @@ func (c *Chain) enter(ctx context.Context) (leave func(), err error) {
 }
 
 func (c *Chain) leave() { <-c.gate }
+
+// Refusal returns what a client may see of err, and logs what it may not.
+func (c *Chain) Refusal(ctx context.Context, what string, err error) *fault.Error {
+	refusal, _ := errors.AsType[*fault.Error](c.refusal(ctx, what, err))
+	return refusal
+}
 
 // refusal returns what a client may see of err.
 func (c *Chain) refusal(ctx context.Context, method string, err error) error {

@@ -36,6 +36,23 @@ func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 	return instance, nil
 }
 
+// PublicInstance returns the tenant of a Host header for what anybody may read of
+// it, such as its keys. During an outage of the database it is the last one that
+// was known (REL-061). A blocked instance serves nothing.
+func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, error) {
+	known, have := c.instances.last(canonicalHost(host))
+	instance, err := c.instance(ctx, host)
+	if err != nil && have && known != nil && store.Fault(err) != nil {
+		instance, err = known, nil
+	}
+	if err == nil && instance.Blocked {
+		err = errBlocked
+	}
+	return instance, err
+}
+
+var errBlocked = fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
+
 func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, error) {
 	q := db.New()
 	row, err := q.InstanceByDomain(ctx, c.DB.Pool, domain)

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/contracts"
+	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
+	"github.com/writ-id/writ/impl/oauth"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 )
@@ -31,6 +33,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact["/_dev/messages"] = message.Handler(s.DB)
 		exact["/_dev/clock"] = s.Dev.Clock
 	}
+	public := s.oauth()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w, r)
 		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: authorization(r.Header)}
@@ -39,6 +42,10 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		header["X-Content-Type-Options"] = nosniff
 		if handler, ok := exact[r.URL.Path]; ok {
 			handler.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/oauth/") {
+			public.ServeHTTP(w, r.WithContext(policy.WithRequest(r.Context(), request)))
 			return
 		}
 		header["Cache-Control"] = noStore
@@ -52,6 +59,28 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		} else {
 			writeFault(w, unknownPath(r.URL.Path))
 		}
+	})
+}
+
+// oauth returns the handler of the OpenID Connect and OAuth endpoints.
+func (s *Server) oauth() http.Handler {
+	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
+		w.Header()["Cache-Control"] = noStore
+		writeFault(w, s.chain.Refusal(r.Context(), r.URL.Path, err))
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(w, r, unknownPath(r.URL.Path)) })
+	for path, method := range map[string]string{"/oauth/v2/keys": http.MethodGet} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", method)
+			refuse(w, r, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", r.Method, method))
+		})
+	}
+	return oauthapi.HandlerWithOptions(&oauth.Server{Instance: s.chain.PublicInstance, Keys: s.keys, Refuse: refuse}, oauthapi.StdHTTPServerOptions{
+		BaseRouter: mux,
+		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
+			refuse(w, r, fault.Invalid("INVALID_PARAMETER", "", "%v", err))
+		},
 	})
 }
 

@@ -29,6 +29,7 @@ import (
 	"github.com/writ-id/writ/impl/reference"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signing"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -67,6 +68,8 @@ type Server struct {
 	Config
 	env      resource.Env
 	chain    *policy.Chain
+	keeper   *signing.Keeper
+	keys     *signing.Set
 	grpc     *grpc.Server
 	health   *health.Server
 	services []string
@@ -92,12 +95,14 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() { s.chain.Invalidate() }}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.forget}
 	services, err := NewServices(s.env, roles, c.Outgoing, c.Sealer)
 	if err != nil {
 		return nil, err
 	}
 	s.services = services.operations.Services()
+	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer, Logger: c.Logger}
+	s.keys = &signing.Set{Keeper: s.keeper}
 	s.chain, err = policy.New(policy.Config{
 		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
 	})
@@ -128,6 +133,12 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
+// forget drops what this node remembers of the database.
+func (s *Server) forget() {
+	s.chain.Invalidate()
+	s.keys.Drop()
+}
+
 func newHTTP(handler http.Handler, c Config) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -152,7 +163,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer stop()
 	go s.DB.Listen(background, s.Logger, func(what string) {
 		if what != store.Messages {
-			s.chain.Invalidate()
+			s.forget()
 		}
 		s.messages.Wake()
 	})
@@ -161,6 +172,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		sweeper.Moved = s.Dev.Clock.Changed
 	}
 	go sweeper.Run(background)
+	if _, none := s.Sealer.(secret.NoKey); !none {
+		go s.keeper.Run(background, sweeper.Moved)
+	}
 	go s.messages.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 

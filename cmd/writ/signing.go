@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/signing"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// signingFlags say whose signing keys a command is about.
+type signingFlags struct{ url, instance, masterKey, masterKeyFile string }
+
+// addSigningKeys adds the commands about signing keys.
+func addSigningKeys(keys *cobra.Command) {
+	command := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, args []string) error) *cobra.Command {
+		var f signingFlags
+		cmd := &cobra.Command{Use: use, Short: short, Args: args}
+		cmd.Flags().StringVar(&f.url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+		cmd.Flags().StringVar(&f.instance, "instance", "", "ID or name of the instance; the only one when empty")
+		cmd.Flags().StringVar(&f.masterKeyFile, "master-key-file", "", "the file with the master key")
+		cmd.Flags().StringVar(&f.masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY")
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if f.url == "" {
+				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+			}
+			database, err := store.Open(cmd.Context(), store.Config{URL: f.url, MaxConns: 2})
+			if err != nil {
+				return err
+			}
+			defer database.Close()
+			sealer, err := readSealer(f.masterKey, f.masterKeyFile)
+			if err != nil {
+				return usageError{err}
+			}
+			id, err := findInstance(cmd.Context(), database, f.instance)
+			if err != nil {
+				return err
+			}
+			return run(cmd, &signing.Keeper{
+				Env:    resource.Env{DB: database, Now: now, NewID: newID, Invalidate: func() {}}, // nodes are notified
+				Sealer: sealer, Logger: slog.Default(),
+			}, id, args)
+		}
+		keys.AddCommand(cmd)
+		return cmd
+	}
+	command("list", "List the signing keys of an instance", cobra.NoArgs, func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, _ []string) error {
+		return listKeys(cmd, keeper, instanceID)
+	})
+	var algorithm string
+	rotate := command("rotate", "Make the next signing key now; it signs ten minutes later", cobra.NoArgs,
+		func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, _ []string) error {
+			if chosen := signing.Algorithm(algorithm); chosen != "" && !slices.Contains(signing.Algorithms, chosen) {
+				return usageError{fmt.Errorf("--algorithm: %q is none of %v", algorithm, signing.Algorithms)}
+			}
+			if err := keeper.Tend(cmd.Context(), instanceID, signing.Rotation{Force: true, Algorithm: signing.Algorithm(algorithm)}); err != nil {
+				return err
+			}
+			return listKeys(cmd, keeper, instanceID)
+		})
+	rotate.Flags().StringVar(&algorithm, "algorithm", "", "RS256, ES256 or EdDSA; that of the active key when empty")
+	command("revoke KEY_ID", "Forget a signing key: nothing it signed is good any more", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, args []string) error {
+			if err := keeper.Revoke(cmd.Context(), instanceID, args[0]); err != nil {
+				return err
+			}
+			return listKeys(cmd, keeper, instanceID)
+		})
+}
+
+// findInstance returns the ID of an instance by ID or name, or of the only one.
+func findInstance(ctx context.Context, database *store.DB, named string) (string, error) {
+	queries := db.New()
+	ids, err := queries.InstanceIDs(ctx, database.Pool)
+	switch {
+	case err != nil:
+		return "", err
+	case named == "" && len(ids) == 1:
+		return ids[0], nil
+	case named == "":
+		return "", usageError{fmt.Errorf("there are %d instances: name one with --instance", len(ids))}
+	case slices.Contains(ids, named):
+		return named, nil
+	}
+	id, err := queries.InstanceByName(ctx, database.Pool, named)
+	if store.NoRow(err) {
+		return "", usageError{fmt.Errorf("--instance: there is no instance %q", named)}
+	}
+	return id, err
+}
+
+func listKeys(cmd *cobra.Command, keeper *signing.Keeper, instanceID string) error {
+	keys, err := db.New().SigningKeys(cmd.Context(), keeper.DB.Pool, instanceID)
+	if err != nil {
+		return err
+	}
+	states := map[int16]string{1: "next, signs from", 2: "active since", 3: "retired, kept until"}
+	for _, key := range keys {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-5s  %s %s\n", key.ID, key.Algorithm, states[key.State], key.DueDate.UTC().Format(time.RFC3339))
+	}
+	if len(keys) == 0 {
+		fmt.Fprintln(cmd.OutOrStdout(), "there are none yet; a node makes the first one when it starts")
+	}
+	return nil
+}

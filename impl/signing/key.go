@@ -1,0 +1,192 @@
+// Package signing holds the keys that an instance signs its tokens with, and
+// their lives: made, published, active, retired when the next one is active,
+// forgotten when nothing they signed can be good any more (design, section 7).
+//
+// The private halves are sealed in the database by the master key. One
+// transaction decides for all nodes which key is active (Keeper); each node signs
+// and verifies from memory (Set).
+package signing
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/big"
+)
+
+// Algorithm is a signature algorithm by its JWA name (RFC 7518, RFC 8037).
+type Algorithm string
+
+// The algorithms there are; nothing else is signed or verified with.
+const (
+	RS256 Algorithm = "RS256"
+	ES256 Algorithm = "ES256"
+	EdDSA Algorithm = "EdDSA"
+)
+
+// Algorithms lists them.
+var Algorithms = []Algorithm{RS256, ES256, EdDSA}
+
+const rsaBits = 2048
+
+// generate makes a private key for an algorithm.
+func generate(algorithm Algorithm) (crypto.Signer, error) {
+	switch algorithm {
+	case RS256:
+		return rsa.GenerateKey(rand.Reader, rsaBits)
+	case ES256:
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case EdDSA:
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		return private, err
+	}
+	return nil, fmt.Errorf("signing: %q is none of %v", algorithm, Algorithms)
+}
+
+// jwk is a public key as the key set shows it (RFC 7517).
+type jwk struct {
+	KeyType   string    `json:"kty"`
+	Use       string    `json:"use"`
+	KeyID     string    `json:"kid"`
+	Algorithm Algorithm `json:"alg"`
+	Curve     string    `json:"crv,omitempty"`
+	X         string    `json:"x,omitempty"`
+	Y         string    `json:"y,omitempty"`
+	N         string    `json:"n,omitempty"`
+	E         string    `json:"e,omitempty"`
+}
+
+func encode(bytes []byte) string { return base64.RawURLEncoding.EncodeToString(bytes) }
+
+// publicJWK returns the JWK of a public key.
+func publicJWK(id string, algorithm Algorithm, public crypto.PublicKey) (json.RawMessage, error) {
+	key := jwk{Use: "sig", KeyID: id, Algorithm: algorithm}
+	switch public := public.(type) {
+	case *rsa.PublicKey:
+		key.KeyType, key.N, key.E = "RSA", encode(public.N.Bytes()), encode(big.NewInt(int64(public.E)).Bytes())
+	case *ecdsa.PublicKey:
+		point, err := public.Bytes() // 0x04, X, Y
+		if err != nil {
+			return nil, err
+		}
+		size := (len(point) - 1) / 2
+		key.KeyType, key.Curve, key.X, key.Y = "EC", "P-256", encode(point[1:1+size]), encode(point[1+size:])
+	case ed25519.PublicKey:
+		key.KeyType, key.Curve, key.X = "OKP", "Ed25519", encode(public)
+	default:
+		return nil, fmt.Errorf("signing: no JWK of %T", public)
+	}
+	return json.Marshal(key)
+}
+
+// public is the way back.
+func (k *jwk) public() (crypto.PublicKey, error) {
+	var values [4][]byte
+	for i, text := range []string{k.N, k.E, k.X, k.Y} {
+		value, err := base64.RawURLEncoding.DecodeString(text)
+		if err != nil {
+			return nil, fmt.Errorf("signing: the JWK %s: %w", k.KeyID, err)
+		}
+		values[i] = value
+	}
+	n, e, x, y := values[0], values[1], values[2], values[3]
+	switch {
+	case k.KeyType == "RSA" && len(n) > 0 && len(e) > 0 && len(e) <= 4:
+		return &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: int(new(big.Int).SetBytes(e).Int64())}, nil
+	case k.KeyType == "EC" && k.Curve == "P-256" && len(x) == 32 && len(y) == 32:
+		return ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append(append([]byte{4}, x...), y...))
+	case k.KeyType == "OKP" && k.Curve == "Ed25519" && len(x) == ed25519.PublicKeySize:
+		return ed25519.PublicKey(x), nil
+	}
+	return nil, fmt.Errorf("signing: the JWK %s is of no known kind", k.KeyID)
+}
+
+// Key signs for one instance. It is safe for concurrent use.
+type Key struct {
+	ID        string
+	Algorithm Algorithm
+	private   crypto.Signer
+	header    string // {"alg","kid","typ"} with typ JWT, encoded
+}
+
+func newKey(id string, algorithm Algorithm, private crypto.Signer) *Key {
+	header, _ := json.Marshal(map[string]string{"alg": string(algorithm), "kid": id, "typ": "JWT"}) // of texts
+	return &Key{id, algorithm, private, encode(header)}
+}
+
+// openKey opens a sealed private key.
+func openKey(id string, algorithm Algorithm, der []byte) (*Key, error) {
+	private, err := x509.ParsePKCS8PrivateKey(der)
+	if err != nil {
+		return nil, err
+	}
+	signer, ok := private.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("signing: %T does not sign", private)
+	}
+	return newKey(id, algorithm, signer), nil
+}
+
+// Sign returns claims, a JSON object, as a compact JWS (RFC 7515): one signature.
+func (k *Key) Sign(claims []byte) (string, error) {
+	input := make([]byte, 0, len(k.header)+1+base64.RawURLEncoding.EncodedLen(len(claims))+400)
+	input = append(append(input, k.header...), '.')
+	input = base64.RawURLEncoding.AppendEncode(input, claims)
+	signature, err := k.sign(input)
+	if err != nil {
+		return "", err
+	}
+	return string(base64.RawURLEncoding.AppendEncode(append(input, '.'), signature)), nil
+}
+
+func (k *Key) sign(input []byte) ([]byte, error) {
+	switch private := k.private.(type) {
+	case *rsa.PrivateKey:
+		digest := sha256.Sum256(input)
+		return rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, digest[:])
+	case *ecdsa.PrivateKey:
+		digest := sha256.Sum256(input)
+		r, s, err := ecdsa.Sign(rand.Reader, private, digest[:])
+		if err != nil {
+			return nil, err
+		}
+		signature := make([]byte, 64) // r and s, 32 bytes each (RFC 7518, section 3.4)
+		r.FillBytes(signature[:32])
+		s.FillBytes(signature[32:])
+		return signature, nil
+	case ed25519.PrivateKey:
+		return ed25519.Sign(private, input), nil
+	}
+	return nil, errors.New("signing: unknown kind of key")
+}
+
+// verify reports whether signature is that of input by public, under the
+// algorithm of the key and no other.
+func verify(algorithm Algorithm, public crypto.PublicKey, input, signature []byte) bool {
+	switch algorithm {
+	case RS256:
+		key, ok := public.(*rsa.PublicKey)
+		digest := sha256.Sum256(input)
+		return ok && rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
+	case ES256:
+		key, ok := public.(*ecdsa.PublicKey)
+		if !ok || len(signature) != 64 {
+			return false
+		}
+		digest := sha256.Sum256(input)
+		return ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
+	case EdDSA:
+		key, ok := public.(ed25519.PublicKey)
+		return ok && ed25519.Verify(key, input, signature)
+	}
+	return false
+}

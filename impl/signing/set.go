@@ -1,0 +1,176 @@
+package signing
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/writ-id/writ/gen/db"
+)
+
+// Set is what a node knows of the keys of all instances. It is as old as maxAge
+// at most, unless the database is away: then what is known stays good, so that
+// verifiers and tokens need not suffer too (REL-061).
+type Set struct {
+	Keeper *Keeper
+
+	mu    sync.RWMutex
+	known map[string]*Published
+	group singleflight.Group
+}
+
+const maxAge = time.Second
+
+// Published is what an instance signs with and what it is verified with.
+type Published struct {
+	// Document is the key set as it is served (RFC 7517), ETag its name.
+	Document []byte
+	ETag     string
+
+	signer *Key
+	public map[string]verifier // by key ID
+	until  time.Time           // monotonic
+}
+
+type verifier struct {
+	algorithm Algorithm
+	public    crypto.PublicKey
+}
+
+// Get returns the keys of an instance. An instance without any gets its first.
+func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
+	s.mu.RLock()
+	known := s.known[instanceID]
+	s.mu.RUnlock()
+	if known != nil && time.Now().Before(known.until) {
+		return known, nil
+	}
+	loaded, err, _ := s.group.Do(instanceID, func() (any, error) { return s.load(ctx, instanceID, known) })
+	if err != nil {
+		if known != nil {
+			return known, nil
+		}
+		return nil, err
+	}
+	return loaded.(*Published), nil
+}
+
+// Drop makes the next Get read again.
+func (s *Set) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, known := range s.known {
+		old := *known
+		old.until = time.Time{}
+		s.known[id] = &old
+	}
+}
+
+func (s *Set) load(ctx context.Context, instanceID string, known *Published) (*Published, error) {
+	asked, queries := time.Now(), db.New()
+	rows, err := queries.SigningKeys(ctx, s.Keeper.DB.Conn(ctx), instanceID)
+	if err == nil && !hasActive(rows) {
+		if err = s.Keeper.Tend(ctx, instanceID, Rotation{}); err == nil {
+			rows, err = queries.SigningKeys(ctx, s.Keeper.DB.Conn(ctx), instanceID)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	published, err := s.publish(rows, known)
+	if err != nil {
+		return nil, err
+	}
+	published.until = asked.Add(maxAge)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil {
+		s.known = map[string]*Published{}
+	}
+	s.known[instanceID] = published
+	return published, nil
+}
+
+func hasActive(rows []db.SigningKey) bool {
+	for i := range rows {
+		if rows[i].State == active {
+			return true
+		}
+	}
+	return false
+}
+
+// publish makes of rows what is used; known is what was, whose opened key is kept.
+func (s *Set) publish(rows []db.SigningKey, known *Published) (*Published, error) {
+	p := &Published{public: map[string]verifier{}}
+	var document bytes.Buffer
+	document.WriteString(`{"keys":[`)
+	for _, state := range []int16{active, next, retired} { // who looks at one only should see the one that signs
+		for i := range rows {
+			row := &rows[i]
+			if row.State != state {
+				continue
+			}
+			public, err := readJWK(row.PublicKey)
+			if err != nil {
+				return nil, err
+			}
+			p.public[row.ID] = verifier{Algorithm(row.Algorithm), public}
+			if len(p.public) > 1 {
+				document.WriteByte(',')
+			}
+			if err := json.Compact(&document, row.PublicKey); err != nil {
+				return nil, err
+			}
+			if state == active {
+				if p.signer, err = s.open(row, known); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	document.WriteString("]}")
+	p.Document = document.Bytes()
+	sum := sha256.Sum256(p.Document)
+	p.ETag = `"` + hex.EncodeToString(sum[:12]) + `"`
+	return p, nil
+}
+
+// open opens the private key of a row, unless it is open already.
+func (s *Set) open(row *db.SigningKey, known *Published) (*Key, error) {
+	if known != nil && known.signer != nil && known.signer.ID == row.ID {
+		return known.signer, nil
+	}
+	der, err := s.Keeper.Sealer.Open(row.PrivateKey, place(row.InstanceID, row.ID))
+	if err != nil {
+		return nil, err
+	}
+	return openKey(row.ID, Algorithm(row.Algorithm), der)
+}
+
+// Signer returns the key that signs now.
+func (p *Published) Signer() *Key { return p.signer }
+
+// Verify reports whether a signature is that of input by the named key, with the
+// algorithm of that key: what the header of a token says of its algorithm decides
+// nothing (RFC 8725, section 3.1).
+func (p *Published) Verify(keyID string, algorithm Algorithm, input, signature []byte) bool {
+	v, ok := p.public[keyID]
+	return ok && v.algorithm == algorithm && verify(v.algorithm, v.public, input, signature)
+}
+
+// readJWK reads a public key as this package writes them.
+func readJWK(text json.RawMessage) (crypto.PublicKey, error) {
+	var key jwk
+	if err := json.Unmarshal(text, &key); err != nil {
+		return nil, err
+	}
+	return key.public()
+}

@@ -1,0 +1,25 @@
+-- name: SigningKeys :many
+SELECT * FROM signing_keys WHERE instance_id = @instance_id ORDER BY state, creation_date, id;
+
+-- name: LockSigningKeys :exec
+-- One node changes the keys of an instance at a time.
+SELECT pg_advisory_xact_lock(hashtextextended('signing_keys/' || @instance_id::text, 0));
+
+-- name: AddSigningKey :exec
+INSERT INTO signing_keys (instance_id, id, algorithm, state, public_key, private_key, creation_date, due_date)
+VALUES (@instance_id, @id, @algorithm, @state, @public_key, @private_key, @now::timestamptz, @due_date);
+
+-- name: MoveSigningKey :exec
+UPDATE signing_keys SET state = @state, due_date = @due_date WHERE instance_id = @instance_id AND id = @id;
+
+-- name: DeleteSigningKey :execrows
+DELETE FROM signing_keys WHERE instance_id = @instance_id AND id = @id;
+
+-- name: InstanceIDs :many
+SELECT id FROM instances ORDER BY id;
+
+-- name: SealedSigningKeys :many
+SELECT instance_id, id, private_key FROM signing_keys ORDER BY instance_id, id;
+
+-- name: ResealSigningKey :execrows
+UPDATE signing_keys SET private_key = @sealed WHERE instance_id = @instance_id AND id = @id AND private_key = @old;
