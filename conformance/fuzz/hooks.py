@@ -1,6 +1,25 @@
 """What the document cannot tell schemathesis."""
 
+import os
+import re
+
+import hypothesis
+import jsonschema_rs
 import schemathesis
+from schemathesis.core.failures import Failure
+from schemathesis.core.parameters import ParameterLocation
+from schemathesis.specs.openapi import checks
+
+# Hypothesis' search for cases that score higher, which schemathesis always asks
+# for, fails with an IndexError when what is generated depends on earlier answers.
+hypothesis.target = lambda *_, **__: None
+
+# The seed's own objects that the run itself stands on: the caller's user, its
+# token, organization, membership, instance and domain. They can be found by
+# searches, and stateful links lead to them. Deleting one would end the run in
+# 401 or 404, and 401 satisfies every check.
+# COLLECTION/ID each.
+KEPT = frozenset(os.environ.get("KEPT", "").split())
 
 
 @schemathesis.hook
@@ -12,3 +31,141 @@ def filter_case(context, case):
     answered with 400. TestSEC218 of conformance/contract sends them.
     """
     return sum(name.startswith("ctx.") for name in case.query or {}) < 2
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """Turns writes to KEPT to an ID that does not exist."""
+    if case.method.upper() == "GET" or case.path.endswith("_search"):
+        return
+    for collection, name in re.findall(r"(\w+)/\{(\w+)\}", case.path):
+        if f"{collection}/{case.path_parameters.get(name)}" in KEPT:
+            case.path_parameters[name] = "kept"
+    if case.path.endswith("instances/_limit") and any(kept.partition("/")[2] in str(case.body) for kept in KEPT):
+        case.body = []  # too short, and so refused
+
+
+# Why a request that fits the document may be refused as INVALID_ARGUMENT, by the
+# reason of the refusal: rules that no keyword of JSON Schema can say, because they
+# depend on what is stored, on the time, or on how texts are read. Each is in
+# the description of its field. A pair of reason and words is for rules of
+# the contract, which all have the reason INVALID_FIELD.
+BEYOND_SCHEMA = {
+    ("INVALID_FIELD", "must be greater than now"): "the clock",
+    ("INVALID_FIELD", "a name"): "OpenAPI 3.0 has no keyword for the names of a map's members",
+    "EXPIRATION_DATE_PAST": "the clock",
+    "UNKNOWN_ROLE": "which roles there are depends on the level of the membership",
+    "INVALID_USERNAME": "trimming, normalization forms and invisible characters of Unicode",
+    "INVALID_KEY": "whether a text is a public key",
+    "WEAK_KEY": "what kind of key it is",
+    "INVALID_HASH": "whether a text is a hash in a known format",
+    "PASSWORD_IS_USERNAME": "compares with another field, or with what is stored",
+    "CURRENT_PASSWORD_MISSING": "depends on whose password it is",
+    "WRONG_PASSWORD": "compares with what is stored",
+    "CODE_INVALID": "compares with what is stored",
+    "INVALID_SCHEMA": "the metaschema of JSON Schema, and what the server supports of it",
+    "NULL_VALUE": "null inside a free object: no keyword forbids it at every depth",
+    "INVALID_LANGUAGE": "the registry of languages",
+    "LANGUAGE_NOT_SUPPORTED": "which texts there are",
+    "DEFAULT_LANGUAGE_RESTRICTED": "compares with another field, or with what is stored",
+    "INVALID_REDIRECT_URI": "depends on the type of the application and its development mode",
+    "INVALID_LOGOUT_URI": "depends on the development mode of the application",
+    "INVALID_ORIGIN": "depends on the development mode of the application",
+    "INCLUDE_CYCLE": "depends on the other executions",
+    "INCLUDE_DEPTH": "depends on the other executions",
+    "INCLUDE_TYPE": "depends on the other executions",
+}
+
+
+def refusal(response):
+    """The Status of an answer of 400, its reason and its words."""
+    if response.status_code != 400:
+        return None, None, []
+    status = response.json()
+    details = status.get("details", [])
+    reason = next((d["reason"] for d in details if "reason" in d), None)
+    violations = [v for d in details for v in d.get("fieldViolations", [])]
+    # OpenAPI 3.0 has no keyword for the names of a map's members; descriptions say their rules.
+    return status, reason, ["a name" if v.get("field", "").endswith('"]') else v["description"] for v in violations]
+
+
+def declared(case, status, reason):
+    """Whether the operation says that it refuses in some states."""
+    operation = case.operation.definition.raw
+    if reason == "FEATURE_DISABLED":
+        return "x-feature" in operation
+    return "precondition" in operation.get("x-refusals", [])
+
+
+def positive_data_acceptance(ctx, response, case):
+    """The check of that name, which knows only statuses."""
+    status, reason, words = refusal(response)
+    if status and status["code"] == 9 and declared(case, status, reason):
+        return None
+    if reason in BEYOND_SCHEMA or words and all((reason, word) in BEYOND_SCHEMA for word in words):
+        return None
+    return checks.positive_data_acceptance(ctx, response, case)
+
+
+def negative_data_rejection(ctx, response, case):
+    """The check of that name.
+
+    The JSON mapping of Protobuf, and so the server, takes the number of an enum
+    value for its name; the document tells clients to send names only.
+    """
+    if 200 <= response.status_code < 300 and case.meta and isinstance(case.body, (dict, list)):
+        root = case.operation.schema.raw_schema
+        modes = {place: info.mode for place, info in case.meta.components.items()}
+        content = case.operation.definition.raw.get("requestBody", {}).get("content", {}).get("application/json")
+        if content and all(mode.is_positive for place, mode in modes.items() if place != ParameterLocation.BODY):
+            named = with_names(case.body, content["schema"], root)
+            validator = jsonschema_rs.Draft4Validator({**content["schema"], "components": root["components"]})
+            if named != case.body and validator.is_valid(named):
+                return None
+    return checks.negative_data_rejection(ctx, response, case)
+
+
+def ensure_resource_availability(ctx, response, case):
+    """The check of that name.
+
+    It takes an operation for one on what was created before it if all its
+    parameters come from there, so also one without, like BulkLimit, whose body
+    names something else.
+    """
+    if case.path_parameters:
+        return checks.ensure_resource_availability(ctx, response, case)
+    return None
+
+
+def with_names(value, schema, root):
+    """value with a name for every number of an enum."""
+    while "$ref" in schema:
+        schema = root["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+    for part in schema.get("allOf", []):
+        value = with_names(value, part, root)
+    if schema.get("type") == "string" and schema.get("enum") and isinstance(value, int) and not isinstance(value, bool):
+        return schema["enum"][0]
+    if isinstance(value, list) and "items" in schema:
+        return [with_names(item, schema["items"], root) for item in value]
+    if isinstance(value, dict):
+        properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+        of = {name: properties.get(name) or (more if isinstance(more, dict) else {}) for name in value}
+        return {name: with_names(member, of[name], root) for name, member in value.items()}
+    return value
+
+
+# schemathesis.check refuses a name that is taken.
+for check in positive_data_acceptance, negative_data_rejection, ensure_resource_availability:
+    schemathesis.checks.CHECKS.register(check)
+
+
+@schemathesis.check
+def refusals_are_declared(ctx, response, case):
+    """No operation refuses for a state without saying so in x-refusals."""
+    status, reason, _ = refusal(response)
+    if status and status.get("code") == 9 and not declared(case, status, reason):
+        raise Failure(
+            operation=case.operation.label,
+            title="Undeclared refusal",
+            message=f"{reason} is a FAILED_PRECONDITION, but x-refusals has no precondition",
+        )

@@ -54,6 +54,7 @@ type operation struct {
 	Permission  string                `json:"x-permission,omitempty"`
 	Feature     string                `json:"x-feature,omitempty"`
 	Levels      []string              `json:"x-levels"`
+	Refusals    []string              `json:"x-refusals,omitempty"`
 	GRPCMethod  string                `json:"x-grpc-method"`
 }
 

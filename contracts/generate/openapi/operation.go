@@ -144,6 +144,10 @@ func (g *generator) operation(m *method) *operation {
 		op.Levels = []string{"instance"}
 	}
 
+	for _, refusal := range m.policy.GetRefusals() {
+		op.Refusals = append(op.Refusals, option(refusal, "REFUSAL_"))
+	}
+
 	refused := g.refusedWhenAbsent(m.desc.Input())
 	for _, f := range m.inPath {
 		op.Parameters = append(op.Parameters, parameter{

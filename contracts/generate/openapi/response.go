@@ -50,7 +50,7 @@ var refusals = []struct {
 		fields[header]{{"WWW-Authenticate", header{"The challenge: Bearer, with the error of RFC 6750 when a token was sent.", true, &schema{Type: "string"}}}},
 		everyMethod},
 	{http.StatusForbidden, "PermissionDenied", "The caller lacks the permission in the context of the call.", nil, func(m *method) bool {
-		return m.policy.GetPermission() != "" || m.policy.GetSelf() || m.contextual()
+		return m.policy.GetPermission() != "" || m.policy.GetSelf() || m.contextual() || m.refuses(policyv1.Refusal_REFUSAL_PERMISSION_DENIED)
 	}},
 	{http.StatusNotFound, "NotFound", "Something the request names does not exist, or no instance answers on this host.", nil, namesSomething},
 	{http.StatusNotFound, "UnknownHost", "No instance answers on this host.", nil, func(m *method) bool { return !namesSomething(m) }},

@@ -1251,12 +1251,12 @@ const file_writ_domain_v3alpha_domain_service_proto_rawDesc = "" +
 	"\x14DOMAIN_FIELD_NAME_ID\x10\x01\x12#\n" +
 	"\x1fDOMAIN_FIELD_NAME_CREATION_DATE\x10\x02\x12!\n" +
 	"\x1dDOMAIN_FIELD_NAME_CHANGE_DATE\x10\x03\x12\x1c\n" +
-	"\x18DOMAIN_FIELD_NAME_DOMAIN\x10\x042\xce\t\n" +
+	"\x18DOMAIN_FIELD_NAME_DOMAIN\x10\x042\xcf\t\n" +
 	"\x0eServiceDomains\x12\xae\x01\n" +
 	"\fCreateDomain\x12(.writ.domain.v3alpha.CreateDomainRequest\x1a).writ.domain.v3alpha.CreateDomainResponse\"I\xca\xc1\x18\x1b\n" +
 	"\x02\xc9\x01\x12\fdomain.write\x18\x01\"\x02\x02\x03*\x01\x02\x82\xd3\xe4\x93\x02$:\x06domain\"\x1a/resources/v3alpha/domains\x12\xab\x01\n" +
-	"\vPatchDomain\x12'.writ.domain.v3alpha.PatchDomainRequest\x1a(.writ.domain.v3alpha.PatchDomainResponse\"I\xca\xc1\x18\x16\x12\fdomain.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02):\x06domain2\x1f/resources/v3alpha/domains/{id}\x12\xa6\x01\n" +
-	"\fDeleteDomain\x12(.writ.domain.v3alpha.DeleteDomainRequest\x1a).writ.domain.v3alpha.DeleteDomainResponse\"A\xca\xc1\x18\x16\x12\rdomain.delete\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02!*\x1f/resources/v3alpha/domains/{id}\x12\x9b\x01\n" +
+	"\vPatchDomain\x12'.writ.domain.v3alpha.PatchDomainRequest\x1a(.writ.domain.v3alpha.PatchDomainResponse\"I\xca\xc1\x18\x16\x12\fdomain.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02):\x06domain2\x1f/resources/v3alpha/domains/{id}\x12\xa7\x01\n" +
+	"\fDeleteDomain\x12(.writ.domain.v3alpha.DeleteDomainRequest\x1a).writ.domain.v3alpha.DeleteDomainResponse\"B\xca\xc1\x18\x17\x12\rdomain.delete\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02!*\x1f/resources/v3alpha/domains/{id}\x12\x9b\x01\n" +
 	"\tGetDomain\x12%.writ.domain.v3alpha.GetDomainRequest\x1a&.writ.domain.v3alpha.GetDomainResponse\"?\xca\xc1\x18\x14\x12\vdomain.read\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02!\x12\x1f/resources/v3alpha/domains/{id}\x12\xb4\x01\n" +
 	"\rSearchDomains\x12).writ.domain.v3alpha.SearchDomainsRequest\x1a*.writ.domain.v3alpha.SearchDomainsResponse\"L\xca\xc1\x18\x15\x12\vdomain.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02-:\afilters\"\"/resources/v3alpha/domains/_search\x12\xb6\x01\n" +
 	"\fSetAsPrimary\x12(.writ.domain.v3alpha.SetAsPrimaryRequest\x1a).writ.domain.v3alpha.SetAsPrimaryResponse\"Q\xca\xc1\x18\x16\x12\fdomain.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x021\"//resources/v3alpha/domains/{id}/_set_as_primary\x12\xa5\x01\n" +

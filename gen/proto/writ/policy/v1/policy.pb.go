@@ -154,6 +154,9 @@ const (
 	Refusal_REFUSAL_ALREADY_EXISTS Refusal = 2
 	// The object's state does not allow it (400, FAILED_PRECONDITION).
 	Refusal_REFUSAL_PRECONDITION Refusal = 3
+	// The request does not prove that it may, though the operation asks for no
+	// permission (403).
+	Refusal_REFUSAL_PERMISSION_DENIED Refusal = 4
 )
 
 // Enum value maps for Refusal.
@@ -163,12 +166,14 @@ var (
 		1: "REFUSAL_NOT_FOUND",
 		2: "REFUSAL_ALREADY_EXISTS",
 		3: "REFUSAL_PRECONDITION",
+		4: "REFUSAL_PERMISSION_DENIED",
 	}
 	Refusal_value = map[string]int32{
-		"REFUSAL_UNSPECIFIED":    0,
-		"REFUSAL_NOT_FOUND":      1,
-		"REFUSAL_ALREADY_EXISTS": 2,
-		"REFUSAL_PRECONDITION":   3,
+		"REFUSAL_UNSPECIFIED":       0,
+		"REFUSAL_NOT_FOUND":         1,
+		"REFUSAL_ALREADY_EXISTS":    2,
+		"REFUSAL_PRECONDITION":      3,
+		"REFUSAL_PERMISSION_DENIED": 4,
 	}
 )
 
@@ -540,12 +545,13 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x0eLEVEL_INSTANCE\x10\x02\x12\r\n" +
 	"\tLEVEL_ORG\x10\x03\x12\x11\n" +
 	"\rLEVEL_PROJECT\x10\x04\x12\x17\n" +
-	"\x13LEVEL_PROJECT_GRANT\x10\x05*o\n" +
+	"\x13LEVEL_PROJECT_GRANT\x10\x05*\x8e\x01\n" +
 	"\aRefusal\x12\x17\n" +
 	"\x13REFUSAL_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11REFUSAL_NOT_FOUND\x10\x01\x12\x1a\n" +
 	"\x16REFUSAL_ALREADY_EXISTS\x10\x02\x12\x18\n" +
-	"\x14REFUSAL_PRECONDITION\x10\x03*\xa7\x01\n" +
+	"\x14REFUSAL_PRECONDITION\x10\x03\x12\x1d\n" +
+	"\x19REFUSAL_PERMISSION_DENIED\x10\x04*\xa7\x01\n" +
 	"\aFeature\x12\x17\n" +
 	"\x13FEATURE_UNSPECIFIED\x10\x00\x12&\n" +
 	"\"FEATURE_MULTITENANCY_RESOURCES_API\x10\x01\x12!\n" +

@@ -2243,18 +2243,18 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\x1eSESSION_FIELD_NAME_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SESSION_FIELD_NAME_ID\x10\x01\x12$\n" +
 	" SESSION_FIELD_NAME_CREATION_DATE\x10\x02\x12\"\n" +
-	"\x1eSESSION_FIELD_NAME_CHANGE_DATE\x10\x032\xc7\t\n" +
+	"\x1eSESSION_FIELD_NAME_CHANGE_DATE\x10\x032\xca\t\n" +
 	"\x0fServiceSessions\x12\xb3\x01\n" +
 	"\rCreateSession\x12*.writ.session.v3alpha.CreateSessionRequest\x1a+.writ.session.v3alpha.CreateSessionResponse\"I\xca\xc1\x18\x19\n" +
-	"\x02\xc9\x01\x12\rsession.write\x18\x01*\x02\x01\x03\x82\xd3\xe4\x93\x02&:\asession\"\x1b/resources/v3alpha/sessions\x12\xa2\x01\n" +
-	"\fPatchSession\x12).writ.session.v3alpha.PatchSessionRequest\x1a*.writ.session.v3alpha.PatchSessionResponse\";\xca\xc1\x18\x06\x18\x01*\x02\x01\x03\x82\xd3\xe4\x93\x02+:\asession2 /resources/v3alpha/sessions/{id}\x12\xaf\x01\n" +
+	"\x02\xc9\x01\x12\rsession.write\x18\x01*\x02\x01\x03\x82\xd3\xe4\x93\x02&:\asession\"\x1b/resources/v3alpha/sessions\x12\xa3\x01\n" +
+	"\fPatchSession\x12).writ.session.v3alpha.PatchSessionRequest\x1a*.writ.session.v3alpha.PatchSessionResponse\"<\xca\xc1\x18\a\x18\x01*\x03\x01\x04\x03\x82\xd3\xe4\x93\x02+:\asession2 /resources/v3alpha/sessions/{id}\x12\xaf\x01\n" +
 	"\rDeleteSession\x12*.writ.session.v3alpha.DeleteSessionRequest\x1a+.writ.session.v3alpha.DeleteSessionResponse\"E\xca\xc1\x18\x19\x12\x0esession.delete\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02\"* /resources/v3alpha/sessions/{id}\x12\xa4\x01\n" +
 	"\n" +
 	"GetSession\x12'.writ.session.v3alpha.GetSessionRequest\x1a(.writ.session.v3alpha.GetSessionResponse\"C\xca\xc1\x18\x17\x12\fsession.read\x18\x01*\x01\x010\x018\x01\x82\xd3\xe4\x93\x02\"\x12 /resources/v3alpha/sessions/{id}\x12\xbd\x01\n" +
-	"\x0eSearchSessions\x12+.writ.session.v3alpha.SearchSessionsRequest\x1a,.writ.session.v3alpha.SearchSessionsResponse\"P\xca\xc1\x18\x18\x12\fsession.read\x18\x01\"\x02\x02\x030\x018\x01\x82\xd3\xe4\x93\x02.:\afilters\"#/resources/v3alpha/sessions/_search\x12\xa2\x01\n" +
-	"\fProveSession\x12).writ.session.v3alpha.ProveSessionRequest\x1a*.writ.session.v3alpha.ProveSessionResponse\";\xca\xc1\x18\x05\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02,:\x01*\"'/resources/v3alpha/sessions/{id}/_prove\x12\x9a\x01\n" +
+	"\x0eSearchSessions\x12+.writ.session.v3alpha.SearchSessionsRequest\x1a,.writ.session.v3alpha.SearchSessionsResponse\"P\xca\xc1\x18\x18\x12\fsession.read\x18\x01\"\x02\x02\x030\x018\x01\x82\xd3\xe4\x93\x02.:\afilters\"#/resources/v3alpha/sessions/_search\x12\xa3\x01\n" +
+	"\fProveSession\x12).writ.session.v3alpha.ProveSessionRequest\x1a*.writ.session.v3alpha.ProveSessionResponse\"<\xca\xc1\x18\x06\x18\x01*\x02\x01\x04\x82\xd3\xe4\x93\x02,:\x01*\"'/resources/v3alpha/sessions/{id}/_prove\x12\x9b\x01\n" +
 	"\n" +
-	"EndSession\x12'.writ.session.v3alpha.EndSessionRequest\x1a(.writ.session.v3alpha.EndSessionResponse\"9\xca\xc1\x18\x05\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02*:\x01*\"%/resources/v3alpha/sessions/{id}/_endB@Z>github.com/writ-id/writ/gen/proto/writ/session/v3alpha;sessionb\x06proto3"
+	"EndSession\x12'.writ.session.v3alpha.EndSessionRequest\x1a(.writ.session.v3alpha.EndSessionResponse\":\xca\xc1\x18\x06\x18\x01*\x02\x01\x04\x82\xd3\xe4\x93\x02*:\x01*\"%/resources/v3alpha/sessions/{id}/_endB@Z>github.com/writ-id/writ/gen/proto/writ/session/v3alpha;sessionb\x06proto3"
 
 var (
 	file_writ_session_v3alpha_session_service_proto_rawDescOnce sync.Once
