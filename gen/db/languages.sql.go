@@ -11,7 +11,7 @@ import (
 )
 
 const languageSettings = `-- name: LanguageSettings :many
-SELECT instance_id, org_id, default_language, restricted_languages, sequence, change_date FROM language_settings
+SELECT instance_id, org_id, default_language, restricted_languages, sequence, change_date, of_instance, of_org FROM language_settings
 WHERE (instance_id, org_id) IN (($1::text, $2::text), ($1::text, ''), ('', ''))
 ORDER BY (org_id <> '') DESC, (instance_id <> '') DESC
 `
@@ -38,6 +38,8 @@ func (q *Queries) LanguageSettings(ctx context.Context, db DBTX, arg LanguageSet
 			&i.RestrictedLanguages,
 			&i.Sequence,
 			&i.ChangeDate,
+			&i.OfInstance,
+			&i.OfOrg,
 		); err != nil {
 			return nil, err
 		}
@@ -52,7 +54,7 @@ func (q *Queries) LanguageSettings(ctx context.Context, db DBTX, arg LanguageSet
 const lockLanguages = `-- name: LockLanguages :one
 INSERT INTO language_settings AS l (instance_id, org_id, sequence, change_date) VALUES ($1, $2, 0, $3::timestamptz)
 ON CONFLICT (instance_id, org_id) DO UPDATE SET sequence = l.sequence
-RETURNING instance_id, org_id, default_language, restricted_languages, sequence, change_date
+RETURNING instance_id, org_id, default_language, restricted_languages, sequence, change_date, of_instance, of_org
 `
 
 type LockLanguagesParams struct {
@@ -72,6 +74,8 @@ func (q *Queries) LockLanguages(ctx context.Context, db DBTX, arg LockLanguagesP
 		&i.RestrictedLanguages,
 		&i.Sequence,
 		&i.ChangeDate,
+		&i.OfInstance,
+		&i.OfOrg,
 	)
 	return i, err
 }

@@ -161,9 +161,14 @@ func (s *Service) PatchInstance(ctx context.Context, req *instancev3.PatchInstan
 
 // DeleteInstance deletes an instance and everything in it.
 func (s *Service) DeleteInstance(ctx context.Context, req *instancev3.DeleteInstanceRequest) (*instancev3.DeleteInstanceResponse, error) {
-	details, err := s.instances.Delete(ctx, req.GetId(), &eventv1.InstanceRemoved{}, func(tx pgx.Tx, r *row) error {
-		return s.queries.ForgetInstance(ctx, tx, r.ID)
+	var details *object.Details
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if details, err = s.instances.Delete(store.Within(ctx, tx), req.GetId(), &eventv1.InstanceRemoved{}, nil); err != nil {
+			return err
+		}
+		return s.queries.ForgetInstance(ctx, tx, req.GetId()) // last: the deletion counts
 	})
+	s.Invalidate()
 	return &instancev3.DeleteInstanceResponse{Details: details}, err
 }
 
