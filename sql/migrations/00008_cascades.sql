@@ -23,7 +23,16 @@ ALTER TABLE features
     ADD COLUMN of_instance text COLLATE "C" GENERATED ALWAYS AS (nullif(instance_id, '')) STORED,
     ADD CONSTRAINT features_instance_fkey FOREIGN KEY (of_instance) REFERENCES instances ON DELETE CASCADE;
 
+-- What refers without a cascade goes with the instance too, but not before what it
+-- refers to: the deletion of an instance checks these when it is done.
+ALTER TABLE execution_targets ALTER CONSTRAINT execution_targets_target_fkey DEFERRABLE INITIALLY IMMEDIATE;
+ALTER TABLE execution_includes ALTER CONSTRAINT execution_includes_include_fkey DEFERRABLE INITIALLY IMMEDIATE;
+ALTER TABLE users ALTER CONSTRAINT users_schema_fkey DEFERRABLE INITIALLY IMMEDIATE;
+
 -- +goose Down
+ALTER TABLE users ALTER CONSTRAINT users_schema_fkey NOT DEFERRABLE;
+ALTER TABLE execution_includes ALTER CONSTRAINT execution_includes_include_fkey NOT DEFERRABLE;
+ALTER TABLE execution_targets ALTER CONSTRAINT execution_targets_target_fkey NOT DEFERRABLE;
 ALTER TABLE features DROP COLUMN of_instance;
 ALTER TABLE language_settings DROP COLUMN of_instance, DROP COLUMN of_org;
 DROP TRIGGER user_schemas_gone ON user_schemas;
