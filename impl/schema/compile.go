@@ -60,15 +60,19 @@ func Compile(text []byte) (*Schema, error) {
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
 	compiler.UseLoader(nothing{})
-	if err := compiler.AddResource("urn:writ:schema", document); err != nil {
+	if err := compiler.AddResource(base, document); err != nil {
 		return nil, errors.New(first(err))
 	}
-	compiled, err := compiler.Compile("urn:writ:schema")
+	compiled, err := compiler.Compile(base)
 	if err != nil {
 		return nil, errors.New(first(err))
 	}
 	return &Schema{compiled, root}, nil
 }
+
+// base is the address of a schema that names none. It is hierarchical, so that a
+// relative reference leads away from it instead of back.
+const base = "https://schema.invalid/"
 
 // nothing loads no schema: what a tenant writes must not make us fetch (SEC-250).
 type nothing struct{}
@@ -167,12 +171,13 @@ func (s *Schema) Check(data map[string]any) error {
 }
 
 // merge walks the properties of an object.
-func merge(schema, data, before map[string]any, access Access, path string) (map[string]any, error) {
+func merge(schema, data, before map[string]any, access Access, path string) (merged map[string]any, err error) {
 	properties, _ := schema["properties"].(map[string]any)
-	merged := make(map[string]any, len(data))
+	merged = make(map[string]any, len(data))
 	for name, value := range data {
 		at, property := strings.TrimPrefix(path+"."+name, "."), properties[name]
-		if !allowed(property, access, "w") && !reflect.DeepEqual(value, before[name]) {
+		old, had := before[name]
+		if !allowed(property, access, "w") && (!had || !reflect.DeepEqual(value, old)) {
 			return nil, fmt.Errorf("%s must not be written", at)
 		}
 		inner, isObject := value.(map[string]any)
@@ -181,12 +186,10 @@ func merge(schema, data, before map[string]any, access Access, path string) (map
 			merged[name] = value
 			continue
 		}
-		old, _ := before[name].(map[string]any)
-		object, err := merge(of, inner, old, access, at)
-		if err != nil {
+		within, _ := old.(map[string]any)
+		if merged[name], err = merge(of, inner, within, access, at); err != nil {
 			return nil, err
 		}
-		merged[name] = object
 	}
 	for name, value := range before {
 		if _, given := data[name]; given {
