@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/postgres"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
@@ -103,7 +104,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: true}, listener, func() error { return d.announce(out, listener, applied, dir) })
+	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -149,18 +150,20 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir 
 	return applied, writeFile(path, applied.Secrets)
 }
 
-// sealer returns one by the key of earlier runs, or a new one.
+// sealer returns the master key of earlier runs, or a new one.
 func (d *dev) sealer(dir string) (secret.Sealer, error) {
-	path := filepath.Join(dir, "master.key")
-	key, err := os.ReadFile(path)
+	path := filepath.Join(dir, "master-key.json")
+	key, err := readMasterKey("", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		key = []byte(secret.NewKey() + "\n")
-		err = os.WriteFile(path, key, 0o600)
+		if err := newMasterKey(path); err != nil {
+			return nil, err
+		}
+		key, err = readMasterKey("", path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return secret.NewSealer(string(key))
+	return key, nil
 }
 
 // readyInfo is the content of the ready file. Its keys are a fixed interface.

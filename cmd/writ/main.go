@@ -53,7 +53,7 @@ value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newVersion())
+	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newKeys(), newClock(), newVersion())
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := bindEnvironment(root, cmd, os.Environ()); err != nil {
 			return usageError{err}

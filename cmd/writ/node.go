@@ -116,6 +116,9 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	}
 	c.Outgoing = out
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	if c.Dev != nil {
+		c.Now = c.Dev.Clock.Now
+	}
 	node, err := server.New(c)
 	if err != nil {
 		return err

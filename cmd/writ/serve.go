@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +78,7 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 	}
 	flags.add(cmd, ":8080", 5*time.Second)
 	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
-	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key, 32 bytes in Base64, that keeps secrets unreadable in the database")
+	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key that keeps secrets unreadable in the database; `writ keys new-master` makes one")
 	cmd.Flags().StringVar(&masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY, a command line can be read by others")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, as `writ migrate up` does")
 	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
@@ -88,16 +87,13 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 
 // readSealer returns a Sealer by the master key, if there is one: what needs it is
 // refused without.
-func readSealer(key, file string) (secret.Sealer, error) {
-	if file != "" {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("--master-key-file: %w", err)
-		}
-		key = string(content)
-	}
-	if key == "" {
+func readSealer(text, file string) (secret.Sealer, error) {
+	key, err := readMasterKey(text, file)
+	switch {
+	case err != nil:
+		return nil, err
+	case key == nil:
 		return secret.NoKey{}, nil
 	}
-	return secret.NewSealer(key)
+	return key, nil
 }

@@ -12,8 +12,11 @@ import (
 func TestTheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "key")
-	key := secret.NewKey()
-	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+	if err := newMasterKey(file); err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(file)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
@@ -23,7 +26,7 @@ func TestTheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 	}{
 		{"none", nil, nil, true, false},
 		{"a file", []string{"--master-key-file", file}, nil, false, false},
-		{"a variable", nil, []string{"WRIT_MASTER_KEY=" + key}, false, false},
+		{"a variable", nil, []string{"WRIT_MASTER_KEY=" + string(key)}, false, false},
 		{"a file in a variable", nil, []string{"WRIT_MASTER_KEY_FILE=" + file}, false, false},
 		{"no key", nil, []string{"WRIT_MASTER_KEY=c2hvcnQ="}, false, true},
 		{"no file", []string{"--master-key-file", file + "x"}, nil, false, true},
@@ -46,5 +49,61 @@ func TestTheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 				t.Errorf("got %T", sealer)
 			}
 		})
+	}
+}
+
+func TestTheMasterKeyIsExchangedInSteps(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := newMasterKey(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := newMasterKey(file); err == nil {
+		t.Error("a key that is there was overwritten")
+	}
+	read := func() *secret.MasterKey {
+		t.Helper()
+		key, err := readMasterKey("", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	step := func(name string, wrong bool) {
+		t.Helper()
+		root := newRoot()
+		root.SetArgs([]string{"keys", "rotate-master", name, "--master-key-file", file})
+		if err := root.ExecuteContext(t.Context()); (err != nil) != wrong {
+			t.Fatalf("%s: got %v", name, err)
+		}
+	}
+	old, err := read().Seal([]byte("x"), "place")
+	if err != nil {
+		t.Fatal(err)
+	}
+	step("switch", true) // there is nothing to switch to
+	step("add", false)
+	step("add", true)
+	step("drop", true) // the old key still seals
+	before := read()
+	step("switch", false)
+	after := read()
+	anew, err := after.Seal([]byte("x"), "place")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, sealed := range map[string][]byte{"old": old, "new": anew} {
+		for node, key := range map[string]*secret.MasterKey{"a node that is not restarted yet": before, "one that is": after} {
+			if plain, err := key.Open(sealed, "place"); err != nil || string(plain) != "x" {
+				t.Errorf("%s cannot open what the %s key sealed: %v", node, name, err)
+			}
+		}
+	}
+	step("drop", false)
+	if _, err := read().Open(anew, "place"); err != nil {
+		t.Errorf("what the new key sealed does not open: %v", err)
+	}
+	if _, err := read().Open(old, "place"); err == nil {
+		t.Error("what only the old key sealed still opens")
 	}
 }

@@ -151,6 +151,12 @@ func invariantsOf(ctx context.Context, db querier) ([]invariant, error) {
 			FULL JOIN (SELECT instance_id, sum(n) AS n FROM row_counts WHERE resource = '%[1]s' GROUP BY 1) c USING (instance_id)
 			WHERE coalesce(r.n, 0) <> coalesce(c.n, 0)`, table)
 	}
+	for _, name := range []string{"state", "user_type", "org_id"} {
+		add("row_counts of users by "+name, `SELECT instance_id || ' ' || value || ' has ' || coalesce(r.n, 0) || ', counted ' || coalesce(c.n, 0)
+			FROM (SELECT instance_id, coalesce(%[1]s::text, '') AS value, count(*) AS n FROM users GROUP BY 1, 2) r
+			FULL JOIN (SELECT instance_id, split_part(resource, '/', 3) AS value, sum(n) AS n FROM row_counts WHERE resource LIKE 'users/%[1]s/%%' GROUP BY 1, 2) c USING (instance_id, value)
+			WHERE coalesce(r.n, 0) <> coalesce(c.n, 0)`, name)
+	}
 	if columns[column{"memberships", "object_id"}] {
 		for level, parent := range map[int]string{3: "organizations", 4: "projects", 5: "project_grants"} {
 			if columns[column{parent, "id"}] {

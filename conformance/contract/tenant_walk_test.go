@@ -233,9 +233,6 @@ func (w *world) walk(op *operation) (calls int) {
 				}
 				switch {
 				case said(got, known) == said(control, known):
-				case who.sameInstance && control.refusal != nil && control.reason() == "CONTEXT_NOT_FOUND" && (foundNothing(got) || refused):
-					// SEC-218 allows both for a context out of reach: who belongs to an
-					// instance can tell which organizations it has.
 				default:
 					t.Errorf("%s over %s can tell that it exists: %s: got %s, and %s for what does not exist",
 						who.name, over.name(), attack.what, said(got, known), said(control, known))

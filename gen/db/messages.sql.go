@@ -108,8 +108,9 @@ func (q *Queries) NewestMessages(ctx context.Context, db DBTX, arg NewestMessage
 }
 
 const queueMessage = `-- name: QueueMessage :exec
-INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10::timestamptz, $10::timestamptz)
+WITH queued AS (INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 1, 0, $10::timestamptz, $10::timestamptz))
+SELECT pg_notify('writ_changed', 'messages')
 `
 
 type QueueMessageParams struct {
@@ -125,6 +126,8 @@ type QueueMessageParams struct {
 	Now        time.Time       `db:"now"`
 }
 
+// Workers hear of it when the transaction commits (store.Messages), so that they
+// need not ask all the time.
 func (q *Queries) QueueMessage(ctx context.Context, db DBTX, arg QueueMessageParams) error {
 	_, err := db.Exec(ctx, queueMessage,
 		arg.InstanceID,

@@ -92,6 +92,9 @@ func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.User
 	if err == nil && (user.UserType != human || user.OrgID == nil) {
 		err = fault.New(fault.FailedPrecondition, "USER_NOT_HUMAN", "only human users have authenticators")
 	}
+	if err == nil {
+		err = policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
+	}
 	return user, err
 }
 

@@ -45,6 +45,10 @@ func (s *Service) locate(ctx context.Context, row *db.UserGrant) (*db.ProjectGra
 	}
 	under, err := s.projectGrants.Get(ctx, *row.ProjectGrantID, resource.Key{Column: "project_id", Value: row.ProjectID})
 	if err != nil {
+		// Whether the project exists is nothing to those who do not reach it.
+		if _, hidden := s.projects.Get(ctx, row.ProjectID); hidden != nil {
+			return nil, hidden
+		}
 		return nil, err
 	}
 	row.OrgID = under.GrantedOrgID

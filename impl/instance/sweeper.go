@@ -15,6 +15,9 @@ import (
 type Sweeper struct {
 	resource.Env
 	Logger *slog.Logger
+	// Moved, if not nil, returns a channel that is closed when the clock is moved:
+	// then there may be something to sweep at once.
+	Moved func() <-chan struct{}
 }
 
 const (
@@ -26,12 +29,17 @@ const (
 func (s *Sweeper) Run(ctx context.Context) {
 	ticker := time.NewTicker(sweepInterval)
 	defer ticker.Stop()
+	var moved <-chan struct{}
 	for {
+		if s.Moved != nil {
+			moved = s.Moved()
+		}
 		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.WarnContext(ctx, "sweeping old events", "err", err)
 		}
 		select {
 		case <-ticker.C:
+		case <-moved:
 		case <-ctx.Done():
 			return
 		}

@@ -145,8 +145,8 @@ func TestSEC238_SettingsStayWithinTheTenantAndOnesOrganization(t *testing.T) {
 		{"nobody", "?ctx.orgId=" + a, 200, 200},
 		{"nobody", "?ctx.orgId=" + a2, 403, 403},
 		{"nobody", "?ctx.system=true", 403, 403},
-		{"nobody", "?ctx.instanceId=" + b, 404, 404},
-		{"nobody", "?ctx.instanceDomain=b.example", 404, 404},
+		{"nobody", "?ctx.instanceId=" + b, 403, 403},
+		{"nobody", "?ctx.instanceDomain=b.example", 403, 403},
 		{"guest", "?ctx.orgId=" + a, 403, 403},
 		{"orgowner", "?ctx.orgId=" + a2, 403, 403},
 		{"owner", "?ctx.orgId=" + a2, 200, 200}, // holds org.write there
@@ -161,6 +161,12 @@ func TestSEC238_SettingsStayWithinTheTenantAndOnesOrganization(t *testing.T) {
 		}
 		if got := c.Do(test.user, "PATCH", languages+test.query, body); got.Status != test.write {
 			t.Errorf("%s writes %q: got %d %s, want %d", test.user, test.query, got.Status, got.Body, test.write)
+		}
+	}
+	for _, caller := range []string{"nobody", "owner"} { // what is out of reach answers like what does not exist
+		other, none := c.Do(caller, "GET", languages+"?ctx.instanceId="+b, ""), c.Do(caller, "GET", languages+"?ctx.instanceId=nope", "")
+		if other.Status != none.Status || other.Body != none.Body {
+			t.Errorf("%s: another tenant is %d %s, one that does not exist %d %s", caller, other.Status, other.Body, none.Status, none.Body)
 		}
 	}
 	c.Must("owner", "PUT", "/v2/features/instance", `{"multitenancySettings":false}`)

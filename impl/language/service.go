@@ -68,7 +68,7 @@ func admit(call *policy.Call, permission string) error {
 	case in.Level == policyv1.Level_LEVEL_SYSTEM && caller.InstanceID != "",
 		in.Level == policyv1.Level_LEVEL_ORG && caller.OrgID != in.OrgID && caller.InstanceID != "" &&
 			!call.Holds(permission, policy.Place{InstanceID: in.InstanceID, OrgID: in.OrgID}):
-		return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the context is not that of the caller")
+		return call.Operation.Denied()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package message
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
@@ -19,10 +20,15 @@ type Worker struct {
 	// Keep keeps the text of messages that were sent, with their codes; for
 	// development only.
 	Keep bool
+
+	wake chan struct{}
+	once sync.Once
 }
 
 const (
-	pollEvery   = 200 * time.Millisecond
+	// pollEvery is how long a message waits whose notification was lost, and by how
+	// much a further attempt may be late.
+	pollEvery   = 5 * time.Second
 	batch       = 10
 	sendTimeout = 20 * time.Second
 	// lease is after when another worker takes over a message that is not done
@@ -33,6 +39,19 @@ const (
 	firstPause    = 30 * time.Second
 	longestPause  = 4 * time.Hour
 )
+
+// Wake makes Run look at the queue now.
+func (w *Worker) Wake() {
+	select {
+	case w.waking() <- struct{}{}:
+	default: // it is about to look anyway
+	}
+}
+
+func (w *Worker) waking() chan struct{} {
+	w.once.Do(func() { w.wake = make(chan struct{}, 1) })
+	return w.wake
+}
 
 // Run delivers until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
@@ -50,6 +69,7 @@ func (w *Worker) Run(ctx context.Context) {
 		failing = err != nil // an outage is told once
 		select {
 		case <-ticker.C:
+		case <-w.waking():
 		case <-ctx.Done():
 			return
 		}

@@ -14,6 +14,7 @@ import (
 // roads are the places outside of this package that call out, each with the
 // reason why no tenant chooses the address.
 var roads = map[string]string{
+	"cmd/writ/clock.go":         "writ clock asks the development server that the developer names",
 	"cmd/writ/tools.go":         "writ ready asks the server that the operator names",
 	"impl/postgres/download.go": "the development database comes from a fixed address",
 	"impl/server/servertest":    "tests call their own server",

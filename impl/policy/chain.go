@@ -8,6 +8,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,6 +209,9 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 		return nil, err
 	}
 	in, err := c.context(ctx, op, req, instance, caller)
+	if errors.Is(err, errContextNotFound) && !caller.may(c.Roles, cmp.Or(op.Permission, "org.read"), Place{InstanceID: instance.ID}) {
+		err = op.Denied() // what does not exist answers as what the caller has no say in
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -226,12 +230,13 @@ func (c *Chain) permit(call *Call) error {
 		}
 	} else {
 		call.scope = call.Caller.scope(c.Roles, op, call.Context.InstanceID)
-		within := at.OrgID == "" || call.scope.has(at) || len(call.scope.Projects)+len(call.scope.ProjectGrants) > 0 || call.scope.UserID != ""
+		within := at.OrgID == "" || call.scope.has(at) || len(call.scope.Projects)+len(call.scope.ProjectGrants) > 0 ||
+			call.scope.UserID != "" && call.Caller.OrgID == at.OrgID
 		if within && !call.scope.empty() {
 			return nil
 		}
 	}
-	return op.denied()
+	return op.Denied()
 }
 
 // enter waits for a place among the running calls.

@@ -109,6 +109,8 @@ func (c *Chain) context(ctx context.Context, op *Operation, req any, instance *I
 	return in, nil
 }
 
+var errContextNotFound = fault.New(fault.NotFound, "CONTEXT_NOT_FOUND", "the context does not exist")
+
 // ofOrgs reports whether an operation applies to organizations only.
 func ofOrgs(op *Operation) bool {
 	return len(op.levels) == 1 && op.levels[0] == policyv1.Level_LEVEL_ORG
@@ -129,7 +131,6 @@ func within(in Context, instance *Instance) (Context, error) {
 
 func (c *Chain) selected(ctx context.Context, request *object.RequestContext, instance *Instance, caller *Caller) (Context, error) {
 	q := db.New()
-	notFound := fault.New(fault.NotFound, "CONTEXT_NOT_FOUND", "the context does not exist")
 	var found string
 	var err error
 	level := policyv1.Level_LEVEL_INSTANCE
@@ -152,7 +153,7 @@ func (c *Chain) selected(ctx context.Context, request *object.RequestContext, in
 		found, err = q.OrgByDomain(ctx, c.DB.Pool, db.OrgByDomainParams{InstanceID: instance.ID, Domain: canonicalHost(owner.OrgDomain)})
 	}
 	if store.NoRow(err) {
-		return Context{}, notFound
+		return Context{}, errContextNotFound
 	}
 	if err != nil {
 		return Context{}, err
@@ -161,7 +162,7 @@ func (c *Chain) selected(ctx context.Context, request *object.RequestContext, in
 		return Context{Level: level, InstanceID: instance.ID, OrgID: found}, nil
 	}
 	if found != instance.ID && caller.InstanceID != "" {
-		return Context{}, notFound // the same answer as for one that does not exist
+		return Context{}, errContextNotFound // the same answer as for one that does not exist
 	}
 	return Context{Level: level, InstanceID: found}, nil
 }

@@ -87,8 +87,12 @@ func (o *Operations) Permissions() []string {
 	return slices.Compact(all)
 }
 
-// denied is the refusal of callers without the permission.
-func (o *Operation) denied() error {
+// Denied is the refusal of callers without the permission in the context; of an
+// operation that needs none, of those to whom the context is nothing.
+func (o *Operation) Denied() error {
+	if o.Permission == "" {
+		return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the context is not that of the caller")
+	}
 	return fault.New(fault.PermissionDenied, "PERMISSION_DENIED", "the caller lacks the permission %s in this context", o.Permission)
 }
 

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"context"
+
+	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/fault"
@@ -139,7 +142,7 @@ func (c *Call) Require(at Place) error {
 	if c.Reaches(at) {
 		return nil
 	}
-	return c.Operation.denied()
+	return c.Operation.Denied()
 }
 
 // Scope returns where the objects are that the call may see. A search has to
@@ -171,4 +174,23 @@ func (c *Call) MayGrant(names []string, level policyv1.Level, at Place, field st
 // Holds reports whether the caller holds another permission at a place.
 func (c *Call) Holds(permission string, at Place) bool {
 	return c.Caller.root || c.Caller.may(c.roles, permission, at)
+}
+
+// MayBecome refuses to give credentials of a user who holds roles that the caller
+// could not give: who has the credentials can act as the user (SEC-235).
+func (c *Call) MayBecome(ctx context.Context, tx db.DBTX, instanceID, userID string) error {
+	if userID == c.Caller.UserID && instanceID == c.Caller.InstanceID {
+		return nil
+	}
+	memberships, err := db.New().MembershipPlaces(ctx, tx, db.MembershipPlacesParams{InstanceID: instanceID, UserID: userID})
+	if err != nil {
+		return err
+	}
+	for _, m := range memberships {
+		at := Place{InstanceID: instanceID, OrgID: m.OrgID, ProjectID: m.ProjectID, ProjectGrantID: m.ProjectGrantID}
+		if c.MayGrant(m.Roles, policyv1.Level(m.Level), at, "") != nil {
+			return fault.New(fault.PermissionDenied, "USER_HOLDS_MORE", "the user holds roles that the caller could not give")
+		}
+	}
+	return nil
 }

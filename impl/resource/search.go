@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -91,7 +92,6 @@ func (t *Table[R]) Search(ctx context.Context, req proto.Message, keys ...Key) (
 	if !t.System {
 		w.And("t.instance_id = " + w.Arg(call.Context.InstanceID)) // $1, see Instance
 	}
-	counted := len(w.conditions) == 1 // row_counts knows the total
 	for _, key := range keys {
 		w.And(t.column(key.Column).sql + " = " + w.Arg(key.Value))
 	}
@@ -100,7 +100,7 @@ func (t *Table[R]) Search(ctx context.Context, req proto.Message, keys ...Key) (
 	if w.err != nil {
 		return nil, nil, w.err
 	}
-	counted = counted && len(w.conditions) == 1
+	counted := t.counted(w)
 	query, _ := request.Get(request.Descriptor().Fields().ByName("query")).Message().Interface().(*object.ListQuery)
 	sorting := t.sorting(request)
 
@@ -136,14 +136,32 @@ func (t *Table[R]) Search(ctx context.Context, req proto.Message, keys ...Key) (
 	return result, details, nil
 }
 
+// counted returns the name under which row_counts has the total of a search, ""
+// when it has none: of the whole table, or of one value of a counted column.
+func (t *Table[R]) counted(w *Where) string {
+	switch {
+	case t.System:
+		return ""
+	case len(w.conditions) == 1:
+		return t.Table
+	case len(w.conditions) == 2 && len(w.args) == 2:
+		for _, name := range t.Counted {
+			if w.conditions[1] == t.column(name).sql+" = $2" {
+				return fmt.Sprintf("%s/%s/%v", t.Table, name, reflect.Indirect(reflect.ValueOf(w.args[1])).Interface())
+			}
+		}
+	}
+	return ""
+}
+
 // searchSQL returns the statement of a page with its exact total: known from the
 // page, from row_counts, or counted.
-func (t *Table[R]) searchSQL(w *Where, sorting string, counted bool, page Page) (string, []any) {
+func (t *Table[R]) searchSQL(w *Where, sorting, counted string, page Page) (string, []any) {
 	where := strings.Join(w.conditions, " AND ")
 	if where == "" {
 		where = "true"
 	}
-	args := append(append([]any(nil), w.args...), page.Limit, page.Offset)
+	args := append(append([]any(nil), w.args...), counted, page.Limit, page.Offset)
 	limit, offset := fmt.Sprintf("$%d::int", len(args)-1), fmt.Sprintf("$%d::bigint", len(args))
 	direction := " DESC"
 	if page.Asc {
@@ -154,9 +172,8 @@ func (t *Table[R]) searchSQL(w *Where, sorting string, counted bool, page Page) 
 		order += ", t.id" + direction
 	}
 	total := "(SELECT count(*) FROM " + t.Table + " t WHERE " + where + ")"
-	if counted {
-		total = "(SELECT sum(n) FROM row_counts c WHERE c.instance_id = $1 AND c.resource = '" + t.Table + "')"
-	}
+	known := fmt.Sprintf("$%d::text", len(w.args)+1)
+	total = "CASE WHEN " + known + " <> '' THEN (SELECT sum(n) FROM row_counts c WHERE c.instance_id = $1 AND c.resource = " + known + ") ELSE " + total + " END"
 	return "WITH page AS (" + t.selectSQL + where + " ORDER BY " + order + " LIMIT " + limit + " OFFSET " + offset + ")" +
 		" SELECT page.*, CASE WHEN (SELECT count(*) FROM page) < " + limit +
 		" THEN (SELECT count(*) FROM page) + " + offset + " ELSE " + total + " END::bigint FROM page", args
@@ -172,8 +189,15 @@ func (t *Table[R]) within(w *Where, call *policy.Call) {
 			condition = "(" + condition + " OR " + t.reader.sql + " = " + org + ")"
 		}
 		w.And(condition)
+		if slices.Contains(scope.Orgs, call.Context.OrgID) {
+			return
+		}
 	}
 	if scope.All {
+		return
+	}
+	if t.place[0] != nil && t.reader == nil && len(scope.Orgs) == 1 && len(scope.Projects)+len(scope.ProjectGrants) == 0 && scope.UserID == "" {
+		w.And(t.place[0].sql + " = " + w.Arg(scope.Orgs[0])) // so that its total is known
 		return
 	}
 	var any []string

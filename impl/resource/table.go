@@ -58,6 +58,9 @@ type Spec struct {
 	// RememberedNew is set when this holds for new rows too.
 	RememberedNew bool
 
+	// Counted are columns of few values, each shared by many rows, whose totals
+	// triggers keep (count_values in 00003_resources.sql).
+	Counted []string
 	// Sort maps sorting columns (in lower case, without prefix) to SQL, when they
 	// are not columns of that name.
 	Sort map[string]string

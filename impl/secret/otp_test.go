@@ -28,7 +28,7 @@ func TestSEC178_AClockMayBeOneStepOff(t *testing.T) {
 
 func TestSEC310_WhatIsSealedOpensOnlyInItsPlace(t *testing.T) {
 	t.Parallel()
-	s, err := NewSealer(NewKey() + "\n")
+	s, err := NewMasterKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +42,12 @@ func TestSEC310_WhatIsSealedOpensOnlyInItsPlace(t *testing.T) {
 	if _, err := s.Open(sealed, "b"); err == nil {
 		t.Error("it opens in another place")
 	}
-	other, _ := NewSealer(NewKey())
+	other, _ := NewMasterKey()
 	if _, err := other.Open(sealed, "a"); err == nil {
 		t.Error("it opens with another key")
 	}
-	if _, err := NewSealer("c2hvcnQ="); err == nil {
-		t.Error("a short key is taken")
+	if _, err := ReadMasterKey("c2hvcnQ="); err == nil {
+		t.Error("what is no key is taken")
 	}
 }
 

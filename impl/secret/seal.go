@@ -1,13 +1,15 @@
 package secret
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/rand"
-	"encoding/base64"
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
 // Sealer keeps what has to be readable again, such as the secret of an
@@ -19,9 +21,6 @@ type Sealer interface {
 	// Open is the way back.
 	Open(sealed []byte, context string) ([]byte, error)
 }
-
-// KeyBytes is how long a master key is.
-const KeyBytes = 32
 
 // ErrNoKey is what a Sealer without a key answers.
 var ErrNoKey = errors.New("secret: there is no master key")
@@ -35,42 +34,108 @@ func (NoKey) Seal([]byte, string) ([]byte, error) { return nil, ErrNoKey }
 // Open implements Sealer.
 func (NoKey) Open([]byte, string) ([]byte, error) { return nil, ErrNoKey }
 
-// NewSealer returns a Sealer by a key in Base64: AES-256-GCM with random nonces.
-func NewSealer(key string) (Sealer, error) {
-	raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(key))
-	if err != nil || len(raw) != KeyBytes {
-		return nil, fmt.Errorf("a master key is %d bytes in Base64, for example of `openssl rand -base64 %d`", KeyBytes, KeyBytes)
-	}
-	block, err := aes.NewCipher(raw)
+// MasterKey is a set of keys of which one seals and all open: a Tink keyset of
+// AES-256-GCM keys. What is sealed names its key, so that keys can be exchanged
+// while nodes run (Add, Switch, and Drop when nothing is sealed by the old one).
+type MasterKey struct {
+	handle *keyset.Handle
+	aead   tink.AEAD
+}
+
+// NewMasterKey makes a set of one key.
+func NewMasterKey() (*MasterKey, error) {
+	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
 		return nil, err
 	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return masterKey(handle)
+}
+
+// ReadMasterKey reads what Text wrote.
+func ReadMasterKey(text string) (*MasterKey, error) {
+	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(strings.NewReader(text)))
+	if err != nil {
+		return nil, errors.New("the master key is not a Tink keyset in JSON; `writ keys new-master` makes one")
+	}
+	return masterKey(handle)
+}
+
+func masterKey(handle *keyset.Handle) (*MasterKey, error) {
+	primitive, err := aead.New(handle)
+	if err != nil {
+		return nil, fmt.Errorf("the master key: %w", err)
+	}
+	return &MasterKey{handle, primitive}, nil
+}
+
+// Text returns the keys as JSON. It is as secret as all that they seal.
+func (m *MasterKey) Text() (string, error) {
+	var text bytes.Buffer
+	err := insecurecleartextkeyset.Write(m.handle, keyset.NewJSONWriter(&text))
+	return text.String() + "\n", err
+}
+
+// Seal implements Sealer.
+func (m *MasterKey) Seal(plain []byte, context string) ([]byte, error) {
+	return m.aead.Encrypt(plain, []byte(context))
+}
+
+// Open implements Sealer.
+func (m *MasterKey) Open(sealed []byte, context string) ([]byte, error) {
+	plain, err := m.aead.Decrypt(sealed, []byte(context))
+	if err != nil {
+		return nil, errors.New("secret: not sealed by the master key for this place")
+	}
+	return plain, nil
+}
+
+// Add returns the set with a new key that opens but does not seal yet, so that
+// all nodes can get it before one of them seals by it.
+func (m *MasterKey) Add() (*MasterKey, error) {
+	return m.change(func(manager *keyset.Manager) error {
+		_, err := manager.Add(aead.AES256GCMKeyTemplate())
+		return err
+	})
+}
+
+// Switch returns the set with its newest key sealing.
+func (m *MasterKey) Switch() (*MasterKey, error) {
+	info := m.handle.KeysetInfo().GetKeyInfo()
+	return m.change(func(manager *keyset.Manager) error { return manager.SetPrimary(info[len(info)-1].GetKeyId()) })
+}
+
+// Drop returns the set with the sealing key alone.
+func (m *MasterKey) Drop() (*MasterKey, error) {
+	info := m.handle.KeysetInfo()
+	return m.change(func(manager *keyset.Manager) error {
+		for _, key := range info.GetKeyInfo() {
+			if key.GetKeyId() == info.GetPrimaryKeyId() {
+				continue
+			}
+			if err := manager.Delete(key.GetKeyId()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (m *MasterKey) change(with func(*keyset.Manager) error) (*MasterKey, error) {
+	manager := keyset.NewManagerFromHandle(m.handle)
+	if err := with(manager); err != nil {
+		return nil, err
+	}
+	handle, err := manager.Handle()
 	if err != nil {
 		return nil, err
 	}
-	return sealer{aead}, nil
+	return masterKey(handle)
 }
 
-// NewKey returns a new master key in Base64.
-func NewKey() string {
-	var key [KeyBytes]byte
-	_, _ = rand.Read(key[:])
-	return base64.StdEncoding.EncodeToString(key[:])
-}
-
-type sealer struct{ aead cipher.AEAD }
-
-// sealedFormat leads what is sealed, so that there can be other formats.
-const sealedFormat = 1
-
-func (s sealer) Seal(plain []byte, context string) ([]byte, error) {
-	return s.aead.Seal([]byte{sealedFormat}, nil, plain, []byte(context)), nil
-}
-
-func (s sealer) Open(sealed []byte, context string) ([]byte, error) {
-	if len(sealed) == 0 || sealed[0] != sealedFormat {
-		return nil, errors.New("secret: not sealed in a known format")
-	}
-	return s.aead.Open(nil, nil, sealed[1:], []byte(context))
+// Keys returns how many keys there are, and whether the newest is the one that
+// seals.
+func (m *MasterKey) Keys() (n int, switched bool) {
+	info := m.handle.KeysetInfo()
+	n = len(info.GetKeyInfo())
+	return n, info.GetKeyInfo()[n-1].GetKeyId() == info.GetPrimaryKeyId()
 }

@@ -27,8 +27,9 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	} {
 		exact[path] = handler
 	}
-	if s.Dev {
+	if s.Dev != nil {
 		exact["/_dev/messages"] = message.Handler(s.DB)
+		exact["/_dev/clock"] = s.Dev.Clock
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w, r)

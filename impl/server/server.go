@@ -21,6 +21,7 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
+	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/instance"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/outgoing"
@@ -43,9 +44,8 @@ type Config struct {
 	Sealer secret.Sealer
 	// Sender delivers messages; without one it is only logged that there are some.
 	Sender message.Sender
-	// Dev keeps messages with their codes and shows them to anybody, at
-	// /_dev/messages. Never set it where anybody but a developer is.
-	Dev bool
+	// Dev, when not nil, is for development only.
+	Dev *Dev
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
@@ -54,6 +54,12 @@ type Config struct {
 	// DrainDelay is how long requests are still accepted after readiness went
 	// false, so that load balancers notice.
 	DrainDelay time.Duration
+}
+
+// Dev is what a node has in development: messages stay with their codes, and
+// anybody sees them at GET /_dev/messages and moves the clock at /_dev/clock.
+type Dev struct {
+	Clock *clock.Clock // what Config.Now reads
 }
 
 // Server serves until it is told to drain.
@@ -81,7 +87,7 @@ func New(c Config) (*Server, error) {
 		c.Sender = message.LogSender{Logger: c.Logger}
 	}
 	s := &Server{Config: c, health: health.NewServer()}
-	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev}
+	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev != nil}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
@@ -144,8 +150,17 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	go s.DB.Listen(background, s.Logger, s.chain.Invalidate)
-	go (&instance.Sweeper{Env: s.env, Logger: s.Logger}).Run(background)
+	go s.DB.Listen(background, s.Logger, func(what string) {
+		if what != store.Messages {
+			s.chain.Invalidate()
+		}
+		s.messages.Wake()
+	})
+	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger}
+	if s.Dev != nil {
+		sweeper.Moved = s.Dev.Clock.Changed
+	}
+	go sweeper.Run(background)
 	go s.messages.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
@@ -84,12 +85,12 @@ func newWorld(t *testing.T) *world {
 		name, _, _ := strings.Cut(user.LoginName, "@")
 		w.users[name], w.tokens[name] = user, user.Token
 	}
-	sealer, err := secret.NewSealer(secret.NewKey())
+	sealer, err := secret.NewMasterKey()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		node, err := server.New(server.Config{DB: open(), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer, Dev: true})
+		node, err := server.New(server.Config{DB: open(), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,12 +6,18 @@ import (
 	"time"
 )
 
+// What a notification is about.
+const (
+	Everything = ""         // any of it: what nodes remember may be old
+	Messages   = "messages" // there are messages to deliver
+)
+
 // Listen calls changed whenever a node changed what nodes remember (the query
-// NotifyChange), until ctx ends. A lost connection is made again; changed is
-// called then too, because a notification may have been missed. Behind a pooler
+// NotifyChange) or queued a message, until ctx ends. A lost connection is made
+// again; changed is called then too, because a notification may have been missed. Behind a pooler
 // in transaction mode notifications do not arrive at all: they only shorten the
 // maximum age of what is remembered, they do not replace it.
-func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func()) {
+func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func(what string)) {
 	for ctx.Err() == nil {
 		if err := db.listen(ctx, changed); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "listening for changes of other nodes", "err", err)
@@ -23,7 +29,7 @@ func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func()) {
 	}
 }
 
-func (db *DB) listen(ctx context.Context, changed func()) error {
+func (db *DB) listen(ctx context.Context, changed func(what string)) error {
 	pooled, err := db.Pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -33,11 +39,12 @@ func (db *DB) listen(ctx context.Context, changed func()) error {
 	if _, err := conn.Exec(ctx, "LISTEN writ_changed"); err != nil {
 		return err
 	}
-	changed()
+	changed(Everything)
 	for {
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+		notification, err := conn.WaitForNotification(ctx)
+		if err != nil {
 			return err
 		}
-		changed()
+		changed(notification.Payload)
 	}
 }

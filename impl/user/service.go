@@ -18,7 +18,6 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
@@ -66,7 +65,7 @@ func New(env resource.Env) *Service {
 				"email_address": "email", "email_is_verified": "is_email_verified",
 				"phone_number": "phone", "phone_is_verified": "is_phone_verified", "service_name": "display_name",
 			},
-			Sort: map[string]string{"type": "t.user_type"},
+			Sort: map[string]string{"type": "t.user_type"}, Counted: []string{"state", "user_type", "org_id"},
 			Filters: map[string]resource.FilterFunc{
 				"login_name": byLoginName, "email": byEmail, "in_emails": byEmails, "phone": byPhone, "type": byType,
 				"metadata_key": byMetadataKey, "metadata": byMetadata,
@@ -209,21 +208,7 @@ func placeOf(user *row) policy.Place {
 // mayBecome refuses to give the means to act as a user who holds roles that the
 // caller could not give (SEC-235).
 func (s *Service) mayBecome(ctx context.Context, tx db.DBTX, user *row) error {
-	call := policy.CallFrom(ctx)
-	if user.ID == call.Caller.UserID && user.InstanceID == call.Caller.InstanceID {
-		return nil
-	}
-	memberships, err := s.queries.MembershipPlaces(ctx, tx, db.MembershipPlacesParams{InstanceID: user.InstanceID, UserID: user.ID})
-	if err != nil {
-		return err
-	}
-	for _, m := range memberships {
-		at := policy.Place{InstanceID: user.InstanceID, OrgID: m.OrgID, ProjectID: m.ProjectID, ProjectGrantID: m.ProjectGrantID}
-		if call.MayGrant(m.Roles, policyv1.Level(m.Level), at, "") != nil {
-			return fault.New(fault.PermissionDenied, "USER_HOLDS_MORE", "the user holds roles that the caller could not give")
-		}
-	}
-	return nil
+	return policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
 }
 
 // lockService locks a service user to whom the caller may give credentials.

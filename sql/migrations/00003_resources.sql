@@ -38,6 +38,36 @@ END
 $$;
 -- +goose StatementEnd
 
+-- count_values keeps totals by value for the columns of its arguments, where a few
+-- values are shared by most rows (Spec.Counted): row_counts has a row for
+-- table/column/value. One statement-level trigger counts new and deleted rows, a
+-- row-level one those whose value changes.
+-- +goose StatementBegin
+CREATE FUNCTION count_values() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 0 .. TG_NARGS - 1 LOOP
+        INSERT INTO row_counts AS c (instance_id, resource, slot, n)
+        SELECT r ->> 'instance_id', TG_TABLE_NAME || '/' || TG_ARGV[i] || '/' || coalesce(r ->> TG_ARGV[i], ''), pg_backend_pid() % 64,
+            CASE TG_OP WHEN 'INSERT' THEN count(*) ELSE -count(*) END
+        FROM (SELECT to_jsonb(changed) AS r FROM changed_rows changed) rows
+        GROUP BY 1, 2
+        ON CONFLICT ON CONSTRAINT row_counts_pkey DO UPDATE SET n = c.n + excluded.n;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION recount_value() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO row_counts AS c (instance_id, resource, slot, n)
+    SELECT NEW.instance_id, TG_TABLE_NAME || '/' || TG_ARGV[0] || '/' || change.value, pg_backend_pid() % 64, change.n
+    FROM (VALUES (to_jsonb(OLD) ->> TG_ARGV[0], -1), (to_jsonb(NEW) ->> TG_ARGV[0], 1)) change (value, n)
+    ON CONFLICT ON CONSTRAINT row_counts_pkey DO UPDATE SET n = c.n + excluded.n;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
 -- Instances: block and retention are the limits that the system sets.
 ALTER TABLE instances
     ADD COLUMN name_folded text COLLATE "C",
@@ -170,6 +200,15 @@ CREATE TRIGGER users_counted AFTER INSERT ON users
 CREATE TRIGGER users_uncounted AFTER DELETE ON users
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 INSERT INTO row_counts (instance_id, resource, slot, n) SELECT instance_id, 'users', 0, count(*) FROM users GROUP BY 1;
+CREATE TRIGGER users_values_counted AFTER INSERT ON users
+    REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_values('state', 'user_type', 'org_id');
+CREATE TRIGGER users_values_uncounted AFTER DELETE ON users
+    REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_values('state', 'user_type', 'org_id');
+CREATE TRIGGER users_state_recounted AFTER UPDATE OF state ON users
+    FOR EACH ROW WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION recount_value('state');
+INSERT INTO row_counts (instance_id, resource, slot, n) SELECT instance_id, 'users/state/' || state, 0, count(*) FROM users GROUP BY instance_id, state;
+INSERT INTO row_counts (instance_id, resource, slot, n) SELECT instance_id, 'users/user_type/' || user_type, 0, count(*) FROM users GROUP BY instance_id, user_type;
+INSERT INTO row_counts (instance_id, resource, slot, n) SELECT instance_id, 'users/org_id/' || org_id, 0, count(*) FROM users WHERE org_id IS NOT NULL GROUP BY instance_id, org_id;
 CREATE TRIGGER users_gone AFTER DELETE ON users REFERENCING OLD TABLE AS gone_rows
     FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user', 'user.removed', 'id');
 

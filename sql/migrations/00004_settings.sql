@@ -10,7 +10,11 @@ CREATE TABLE language_settings (
     restricted_languages text[],
     sequence             bigint NOT NULL,
     change_date          timestamptz NOT NULL,
-    CONSTRAINT language_settings_pkey PRIMARY KEY (instance_id, org_id)
+    -- The context as foreign keys, so that its word goes with it; null above.
+    of_instance          text COLLATE "C" GENERATED ALWAYS AS (nullif(instance_id, '')) STORED REFERENCES instances ON DELETE CASCADE,
+    of_org               text COLLATE "C" GENERATED ALWAYS AS (nullif(org_id, '')) STORED,
+    CONSTRAINT language_settings_pkey PRIMARY KEY (instance_id, org_id),
+    CONSTRAINT language_settings_org_fkey FOREIGN KEY (instance_id, of_org) REFERENCES organizations ON DELETE CASCADE
 );
 
 CREATE TABLE user_schemas (

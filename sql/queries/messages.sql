@@ -1,6 +1,9 @@
 -- name: QueueMessage :exec
-INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
-VALUES (@instance_id, @id, @org_id, @user_id, @kind, @template, @recipient, @language, @payload, 1, 0, @now::timestamptz, @now::timestamptz);
+-- Workers hear of it when the transaction commits (store.Messages), so that they
+-- need not ask all the time.
+WITH queued AS (INSERT INTO messages (instance_id, id, org_id, user_id, kind, template, recipient, language, payload, state, attempts, next_attempt, creation_date)
+VALUES (@instance_id, @id, @org_id, @user_id, @kind, @template, @recipient, @language, @payload, 1, 0, @now::timestamptz, @now::timestamptz))
+SELECT pg_notify('writ_changed', 'messages');
 
 -- name: TakeMessages :many
 -- Takes messages that are due and counts the attempt; until the lease ends nobody

@@ -31,8 +31,13 @@ var examples = map[string]any{
 	"default_language": "en",
 	"languages":        "en",
 	"email":            "ada@example.com",
-	"instance_domain":  "login.example.com",
-	"org_domain":       "example.com",
+	"public_key":       "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n",
+	"schema": fields[any]{
+		{"type", "object"},
+		{"properties", fields[any]{{"nickname", fields[any]{{"type", "string"}}}}},
+	},
+	"instance_domain": "login.example.com",
+	"org_domain":      "example.com",
 }
 
 // example returns an example of f, or nil when it would recur. within holds
@@ -95,6 +100,9 @@ func (g *generator) exampleValue(f protoreflect.FieldDescriptor, rules *validate
 		case "google.protobuf.Duration":
 			return durationExample(rules.GetDuration())
 		case "google.protobuf.Struct":
+			if value, ok := examples[string(f.Name())].(fields[any]); ok {
+				return value
+			}
 			return fields[any]{}
 		}
 		if wellKnown(f.Message()) != nil {

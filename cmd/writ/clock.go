@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/clock"
+)
+
+func newClock() *cobra.Command {
+	var addr string
+	cmd := &cobra.Command{
+		Use:   "clock",
+		Short: "Show or move the clock of a running `writ dev`",
+		Long: `Every expiry, window and schedule of the server reads one clock. In development
+it can be moved, so that tests need not wait.`,
+		Example: `  writ clock
+  writ clock advance 1h
+  writ clock set 2030-01-31T12:00:00Z
+  writ clock freeze`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return moveClock(cmd, addr, nil) },
+	}
+	cmd.PersistentFlags().StringVar(&addr, "addr", "127.0.0.1:8080", "host:port of the server")
+	frozen, running := true, false
+	sub := func(use, short string, args cobra.PositionalArgs, change func(args []string) (clock.Change, error)) {
+		cmd.AddCommand(&cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := change(args)
+			if err != nil {
+				return usageError{err}
+			}
+			return moveClock(cmd, addr, &c)
+		}})
+	}
+	sub("advance DURATION", "Move it, for example by 1h30m", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
+		return clock.Change{Advance: args[0]}, nil
+	})
+	sub("set TIME", "Make it a time (RFC 3339)", cobra.ExactArgs(1), func(args []string) (clock.Change, error) {
+		at, err := time.Parse(time.RFC3339, args[0])
+		return clock.Change{Set: &at}, err
+	})
+	sub("freeze", "Stop it", cobra.NoArgs, func([]string) (clock.Change, error) { return clock.Change{Frozen: &frozen}, nil })
+	sub("run", "Let it run on from where it is", cobra.NoArgs, func([]string) (clock.Change, error) { return clock.Change{Frozen: &running}, nil })
+	sub("reset", "Make it the time of the machine again", cobra.NoArgs, func([]string) (clock.Change, error) { return clock.Change{Reset: true}, nil })
+	return cmd
+}
+
+// moveClock applies a change, if any, and prints what the clock shows.
+func moveClock(cmd *cobra.Command, addr string, change *clock.Change) error {
+	method, body := http.MethodGet, []byte(nil)
+	if change != nil {
+		method = http.MethodPost
+		body, _ = json.Marshal(change) // of plain fields
+	}
+	req, err := http.NewRequestWithContext(cmd.Context(), method, "http://"+addr+"/_dev/clock", bytes.NewReader(body))
+	if err != nil {
+		return usageError{fmt.Errorf("--addr: %w", err)}
+	}
+	res, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	switch res.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return fmt.Errorf("the server at %s has no clock that can be moved: only `writ dev` has", addr)
+	default:
+		var refusal struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal(answer, &refusal) == nil && refusal.Error != "" {
+			return errors.New(refusal.Error)
+		}
+		return fmt.Errorf("the server answered %s", res.Status)
+	}
+	var state clock.State
+	if err := json.Unmarshal(answer, &state); err != nil {
+		return err
+	}
+	how := "running"
+	if state.Frozen {
+		how = "frozen"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s  %s, %s from the machine's\n", state.Now.Format(time.RFC3339), how, state.Offset)
+	return nil
+}

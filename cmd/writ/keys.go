@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/writ-id/writ/impl/authenticator"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/store"
+)
+
+func newKeys() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "Make and exchange the master key",
+		Long: `The master key keeps secrets that have to be readable again, such as those of
+authenticator apps, unreadable in the database and in its backups. It is a Tink
+keyset in a file; every node reads it with --master-key-file.`,
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "new-master FILE", Short: "Make a master key in a new file", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return newMasterKey(args[0]) },
+	}, newRotateMaster())
+	return cmd
+}
+
+func newMasterKey(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return usageError{fmt.Errorf("%s is there already; what it seals could not be read without it", path)}
+	}
+	key, err := secret.NewMasterKey()
+	if err != nil {
+		return err
+	}
+	return writeMasterKey(path, key)
+}
+
+func writeMasterKey(path string, key *secret.MasterKey) error {
+	text, err := key.Text()
+	if err != nil {
+		return err
+	}
+	return writeText(path, []byte(text))
+}
+
+func newRotateMaster() *cobra.Command {
+	var path, url string
+	cmd := &cobra.Command{
+		Use:   "rotate-master",
+		Short: "Exchange the master key while nodes run, in four steps",
+		Long: `Each step but reseal changes the file; give it to every node and restart them, one
+after the other, before the next step.
+
+  add      a new key is in the file; nodes can read what it will seal
+  switch   the new key seals
+  reseal   what the old key has sealed in the database is sealed anew
+  drop     the old key leaves the file`,
+		Example: `  writ keys rotate-master add --master-key-file master.json
+  writ keys rotate-master reseal --master-key-file master.json --database-url …`,
+	}
+	cmd.PersistentFlags().StringVar(&path, "master-key-file", "", "the file with the master key")
+	step := func(use, short string, run func(*cobra.Command, *secret.MasterKey) (*secret.MasterKey, error)) *cobra.Command {
+		one := &cobra.Command{Use: use, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			key, err := readMasterKey("", path)
+			if err != nil {
+				return usageError{err}
+			}
+			if key == nil {
+				return usageError{errors.New("--master-key-file is required")}
+			}
+			changed, err := run(cmd, key)
+			if err != nil || changed == nil {
+				return err
+			}
+			return writeMasterKey(filepath.Clean(path), changed)
+		}}
+		cmd.AddCommand(one)
+		return one
+	}
+	step("add", "Add a new key that opens but does not seal yet", func(_ *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
+		if n, _ := key.Keys(); n > 1 {
+			return nil, usageError{errors.New("the file holds two keys already; finish that exchange first")}
+		}
+		return key.Add()
+	})
+	step("switch", "Let the new key seal", func(_ *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
+		if n, switched := key.Keys(); n < 2 || switched {
+			return nil, usageError{errors.New("there is no new key to switch to; add one first")}
+		}
+		return key.Switch()
+	})
+	reseal := step("reseal", "Seal anew what the old key has sealed", func(cmd *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
+		if url == "" {
+			return nil, usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+		}
+		db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
+		if err != nil {
+			return nil, err
+		}
+		defer db.Close()
+		n, err := authenticator.Reseal(cmd.Context(), db, key)
+		fmt.Fprintf(cmd.OutOrStdout(), "%d secrets sealed anew\n", n)
+		return nil, err
+	})
+	reseal.Flags().StringVar(&url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	step("drop", "Take the old key out of the file", func(_ *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
+		if n, switched := key.Keys(); n > 1 && !switched {
+			return nil, usageError{errors.New("the newest key does not seal yet: switch and reseal first")}
+		}
+		return key.Drop()
+	})
+	return cmd
+}
+
+// readMasterKey reads the master key from a text or a file; nil for none.
+func readMasterKey(text, file string) (*secret.MasterKey, error) {
+	if file != "" {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("--master-key-file: %w", err)
+		}
+		text = string(content)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return secret.ReadMasterKey(text)
+}
