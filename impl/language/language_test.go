@@ -88,7 +88,7 @@ func TestLanguagesAreSupportedTagsInCanonicalForm(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"fr": "LANGUAGE_NOT_SUPPORTED", "en-US": "LANGUAGE_NOT_SUPPORTED", "tlh": "LANGUAGE_NOT_SUPPORTED", "und": "LANGUAGE_NOT_SUPPORTED",
-		"xx": "INVALID_LANGUAGE", "en-abcdefghi": "", "e": "", "en_US": "", "en ": "", "de-": "", "<b>": "", "dé": "",
+		"xx": "INVALID_LANGUAGE", "en-abcdefghi": "", "e": "", "en_US": "", "en\t": "", "de-": "", "<b>": "", "dé": "",
 	} {
 		for _, body := range []string{`{"defaultLanguage":{"key":%q}}`, `{"restrictedLanguages":{"languages":[{"key":"en"},{"key":%q}]}}`} {
 			got := c.Do("owner", "PATCH", languages, fmt.Sprintf(body, key))
