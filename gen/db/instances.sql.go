@@ -34,12 +34,10 @@ func (q *Queries) AddSchemaRevision(ctx context.Context, db DBTX, arg AddSchemaR
 }
 
 const forgetInstance = `-- name: ForgetInstance :exec
-WITH flags AS (DELETE FROM features f WHERE f.instance_id = $1)
 DELETE FROM row_counts c WHERE c.instance_id = $1
 `
 
-// What has no foreign key to the instance: its flags, and the totals that its
-// deletion has brought to zero.
+// What has no foreign key to the instance: the totals, which its deletion counts.
 func (q *Queries) ForgetInstance(ctx context.Context, db DBTX, instanceID string) error {
 	_, err := db.Exec(ctx, forgetInstance, instanceID)
 	return err

@@ -127,6 +127,7 @@ type Feature struct {
 	Flags      json.RawMessage `db:"flags"`
 	Sequence   int64           `db:"sequence"`
 	ChangeDate time.Time       `db:"change_date"`
+	OfInstance *string         `db:"of_instance"`
 }
 
 type Instance struct {
@@ -332,41 +333,41 @@ type Target struct {
 }
 
 type User struct {
-	InstanceID             string     `db:"instance_id"`
-	ID                     string     `db:"id"`
-	OrgID                  *string    `db:"org_id"`
-	State                  int16      `db:"state"`
-	Email                  string     `db:"email"`
-	PasswordHash           *string    `db:"password_hash"`
-	Sequence               int64      `db:"sequence"`
-	CreationDate           time.Time  `db:"creation_date"`
-	ChangeDate             time.Time  `db:"change_date"`
-	UserType               int16      `db:"user_type"`
-	Username               string     `db:"username"`
-	UsernameFolded         string     `db:"username_folded"`
-	GivenName              string     `db:"given_name"`
-	FamilyName             string     `db:"family_name"`
-	NickName               string     `db:"nick_name"`
-	DisplayName            string     `db:"display_name"`
-	DisplayNameFolded      string     `db:"display_name_folded"`
-	PreferredLanguage      string     `db:"preferred_language"`
-	EmailFolded            string     `db:"email_folded"`
-	IsEmailVerified        bool       `db:"is_email_verified"`
-	Phone                  string     `db:"phone"`
-	IsPhoneVerified        bool       `db:"is_phone_verified"`
-	PasswordChanged        *time.Time `db:"password_changed"`
-	PasswordChangeRequired bool       `db:"password_change_required"`
-	Description            string     `db:"description"`
-	AccessTokenType        int16      `db:"access_token_type"`
-	SecretHash             []byte     `db:"secret_hash"`
-	OldSecretHash          []byte     `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time `db:"old_secret_until"`
-	SchemaID               *string    `db:"schema_id"`
-	SchemaRevision         int32      `db:"schema_revision"`
-	Data                   []byte     `db:"data"`
-	FailedPasswordAttempts int32      `db:"failed_password_attempts"`
-	FailedOtpAttempts      int32      `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time  `db:"failed_otp_until"`
+	InstanceID             string          `db:"instance_id"`
+	ID                     string          `db:"id"`
+	OrgID                  *string         `db:"org_id"`
+	State                  int16           `db:"state"`
+	Email                  string          `db:"email"`
+	PasswordHash           *string         `db:"password_hash"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
+	UserType               int16           `db:"user_type"`
+	Username               string          `db:"username"`
+	UsernameFolded         string          `db:"username_folded"`
+	GivenName              string          `db:"given_name"`
+	FamilyName             string          `db:"family_name"`
+	NickName               string          `db:"nick_name"`
+	DisplayName            string          `db:"display_name"`
+	DisplayNameFolded      string          `db:"display_name_folded"`
+	PreferredLanguage      string          `db:"preferred_language"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
 }
 
 type UserGrant struct {

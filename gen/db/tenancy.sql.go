@@ -67,7 +67,7 @@ func (q *Queries) EverUsed(ctx context.Context, db DBTX, arg EverUsedParams) (bo
 }
 
 const featuresOf = `-- name: FeaturesOf :one
-SELECT instance_id, flags, sequence, change_date FROM features WHERE instance_id = $1
+SELECT instance_id, flags, sequence, change_date, of_instance FROM features WHERE instance_id = $1
 `
 
 func (q *Queries) FeaturesOf(ctx context.Context, db DBTX, instanceID string) (Feature, error) {
@@ -78,6 +78,7 @@ func (q *Queries) FeaturesOf(ctx context.Context, db DBTX, instanceID string) (F
 		&i.Flags,
 		&i.Sequence,
 		&i.ChangeDate,
+		&i.OfInstance,
 	)
 	return i, err
 }
@@ -169,7 +170,7 @@ func (q *Queries) InstanceByID(ctx context.Context, db DBTX, id string) (Instanc
 const lockFeatures = `-- name: LockFeatures :one
 INSERT INTO features AS f (instance_id, flags, sequence, change_date) VALUES ($1, '{}', 0, $2::timestamptz)
 ON CONFLICT (instance_id) DO UPDATE SET flags = f.flags
-RETURNING instance_id, flags, sequence, change_date
+RETURNING instance_id, flags, sequence, change_date, of_instance
 `
 
 type LockFeaturesParams struct {
@@ -186,8 +187,24 @@ func (q *Queries) LockFeatures(ctx context.Context, db DBTX, arg LockFeaturesPar
 		&i.Flags,
 		&i.Sequence,
 		&i.ChangeDate,
+		&i.OfInstance,
 	)
 	return i, err
+}
+
+const lockName = `-- name: LockName :exec
+SELECT pg_advisory_xact_lock(hashtextextended($1::text || '/' || $2::text, 1))
+`
+
+type LockNameParams struct {
+	InstanceID string `db:"instance_id"`
+	Name       string `db:"name"`
+}
+
+// One transaction at a time decides about a name of an instance.
+func (q *Queries) LockName(ctx context.Context, db DBTX, arg LockNameParams) error {
+	_, err := db.Exec(ctx, lockName, arg.InstanceID, arg.Name)
+	return err
 }
 
 const membershipsOfUser = `-- name: MembershipsOfUser :many

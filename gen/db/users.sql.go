@@ -7,8 +7,32 @@ package db
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
+
+const holdSchema = `-- name: HoldSchema :one
+SELECT revision, state, schema FROM user_schemas WHERE instance_id = $1 AND id = $2 FOR SHARE
+`
+
+type HoldSchemaParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+type HoldSchemaRow struct {
+	Revision int32           `db:"revision"`
+	State    int16           `db:"state"`
+	Schema   json.RawMessage `db:"schema"`
+}
+
+// A schema as it is, which nobody changes or deletes until the transaction ends.
+func (q *Queries) HoldSchema(ctx context.Context, db DBTX, arg HoldSchemaParams) (HoldSchemaRow, error) {
+	row := db.QueryRow(ctx, holdSchema, arg.InstanceID, arg.ID)
+	var i HoldSchemaRow
+	err := row.Scan(&i.Revision, &i.State, &i.Schema)
+	return i, err
+}
 
 const loginDomain = `-- name: LoginDomain :one
 SELECT coalesce((SELECT domain FROM domains WHERE instance_id = $1 AND org_id = $2::text AND is_primary), '')::text
@@ -127,6 +151,46 @@ func (q *Queries) RehashPassword(ctx context.Context, db DBTX, arg RehashPasswor
 		arg.OldHash,
 	)
 	return err
+}
+
+const schemaRevisions = `-- name: SchemaRevisions :many
+SELECT r.schema_id, r.revision, r.schema FROM user_schema_revisions r
+JOIN unnest($1::text[]) WITH ORDINALITY s (id, n) ON s.id = r.schema_id
+JOIN unnest($2::int[]) WITH ORDINALITY v (revision, n) ON v.n = s.n AND v.revision = r.revision
+WHERE r.instance_id = $3
+`
+
+type SchemaRevisionsParams struct {
+	SchemaIds  []string `db:"schema_ids"`
+	Revisions  []int32  `db:"revisions"`
+	InstanceID string   `db:"instance_id"`
+}
+
+type SchemaRevisionsRow struct {
+	SchemaID string          `db:"schema_id"`
+	Revision int32           `db:"revision"`
+	Schema   json.RawMessage `db:"schema"`
+}
+
+// The revisions that some users are on: two lists that belong together.
+func (q *Queries) SchemaRevisions(ctx context.Context, db DBTX, arg SchemaRevisionsParams) ([]SchemaRevisionsRow, error) {
+	rows, err := db.Query(ctx, schemaRevisions, arg.SchemaIds, arg.Revisions, arg.InstanceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SchemaRevisionsRow{}
+	for rows.Next() {
+		var i SchemaRevisionsRow
+		if err := rows.Scan(&i.SchemaID, &i.Revision, &i.Schema); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const serviceUserBySecret = `-- name: ServiceUserBySecret :one

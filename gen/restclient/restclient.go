@@ -2894,6 +2894,9 @@ type GetUser struct {
 	// CreationDate The time of creation.
 	CreationDate time.Time `json:"creationDate"`
 
+	// Data The data, without the properties that the caller may not read.
+	Data *map[string]interface{} `json:"data,omitempty"`
+
 	// Details When and where the user last changed. The owner is its organization.
 	Details Details `json:"details"`
 
@@ -2905,6 +2908,12 @@ type GetUser struct {
 
 	// OrgID The organization it belongs to.
 	OrgID string `json:"orgId"`
+
+	// SchemaID The user schema that the data keeps to; empty when there is none.
+	SchemaID string `json:"schemaId"`
+
+	// SchemaRevision The revision of the schema that the data was checked with.
+	SchemaRevision int64 `json:"schemaRevision"`
 
 	// Service A program.
 	Service *GetService `json:"service,omitempty"`
@@ -3860,8 +3869,14 @@ type PatchTargetReply struct {
 
 // PatchUser PatchUser changes the fields of a user that are present.
 type PatchUser struct {
+	// Data Data instead of that now. It is checked with the newest revision of the schema, which has to be active. Properties that the caller may not write stay when they are left out.
+	Data *map[string]interface{} `json:"data,omitempty"`
+
 	// Human Changes of a human.
 	Human *PatchHuman `json:"human,omitempty"`
+
+	// SchemaID Another user schema, in its newest revision; empty for none, which takes the data away. Not for users' own.
+	SchemaID *string `json:"schemaId,omitempty"`
 
 	// Service Changes of a service.
 	Service *PatchService `json:"service,omitempty"`
@@ -4829,11 +4844,17 @@ type UnlockUserReply struct {
 
 // User User is a human or a service.
 type User struct {
+	// Data Data of the schema; an empty object when left out. Without a schema there is none.
+	Data *map[string]interface{} `json:"data,omitempty"`
+
 	// Human A person, who logs in.
 	Human *Human `json:"human,omitempty"`
 
 	// ID The ID to give it; one is made when it is left out. IDs are never used again.
 	ID *string `json:"id,omitempty"`
+
+	// SchemaID The user schema that the data keeps to, in its newest revision. It has to be active.
+	SchemaID *string `json:"schemaId,omitempty"`
 
 	// Service A program.
 	Service *Service `json:"service,omitempty"`

@@ -60,7 +60,18 @@ func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRe
 	if policy.CallFrom(ctx).Caller.InstanceID == "" {
 		row.IsVerified, row.ValidationToken = true, ""
 	}
-	details, err := s.domains.Create(ctx, row, &eventv1.DomainAdded{})
+	if !row.IsVerified {
+		details, err := s.domains.Create(ctx, row, &eventv1.DomainAdded{})
+		return &domainv3.CreateDomainResponse{Details: details}, err
+	}
+	var details *object.Details
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if details, err = s.domains.Create(store.Within(ctx, tx), row, &eventv1.DomainAdded{}); err != nil {
+			return err
+		}
+		return s.claim(ctx, tx, row)
+	})
+	s.Invalidate()
 	return &domainv3.CreateDomainResponse{Details: details}, err
 }
 
@@ -137,6 +148,10 @@ func (s *Service) SetAsPrimary(ctx context.Context, req *domainv3.SetAsPrimaryRe
 			return nil
 		}
 		row.IsPrimary, set.Domain = true, row.Domain
+		// Of two domains that become primary at once the second sees the first.
+		if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: row.InstanceID, Name: "primary of " + s.domains.Details(row).GetResourceOwner().GetId()}); err != nil {
+			return err
+		}
 		return s.queries.ClearPrimaryDomain(ctx, tx, db.ClearPrimaryDomainParams{InstanceID: row.InstanceID, OrgID: row.OrgID})
 	})
 	return &domainv3.SetAsPrimaryResponse{Details: details}, err
@@ -200,6 +215,9 @@ func (s *Service) claim(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
 	host, err := s.queries.PrimaryHost(ctx, tx, row.InstanceID)
 	if err != nil && !store.NoRow(err) {
 		return err
+	}
+	if host == "" {
+		host = "localhost" // as in default domains
 	}
 	users, err := s.queries.LockUsersOfDomain(ctx, tx, db.LockUsersOfDomainParams{
 		InstanceID: row.InstanceID, OrgID: row.OrgID, Suffix: resource.Literal("@" + row.Domain),

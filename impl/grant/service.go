@@ -33,23 +33,30 @@ type Service struct {
 
 var _ grantv3.ServiceGrantsServer = (*Service)(nil)
 
+// byRole is the filter of what holds a role.
+var byRole = map[string]resource.FilterFunc{"role_key": func(w *resource.Where, value protoreflect.Value) {
+	filter := value.Message().Interface().(*grantv3.RoleKeyFilter)
+	w.And("t.role_keys @> ARRAY[" + w.Arg(filter.GetKey()) + "::text]")
+}}
+
+// ProjectGrants returns the table of project grants, for what is created on them.
+func ProjectGrants(env resource.Env) *resource.Table[db.ProjectGrant] {
+	return resource.NewTable[db.ProjectGrant](env, resource.Spec{
+		Table: "project_grants", Kind: "project grant", ProjectGrant: "id", Reader: "granted_org_id", Filters: byRole,
+		Refusals: map[string]func() *fault.Error{
+			"project_grants_granted_org_key": func() *fault.Error {
+				return fault.New(fault.AlreadyExists, "PROJECT_GRANT_EXISTS", "the project is granted to this organization already").On("projectGrant.grantedOrgId")
+			},
+		},
+	})
+}
+
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	byRole := map[string]resource.FilterFunc{"role_key": func(w *resource.Where, value protoreflect.Value) {
-		filter := value.Message().Interface().(*grantv3.RoleKeyFilter)
-		w.And("t.role_keys @> ARRAY[" + w.Arg(filter.GetKey()) + "::text]")
-	}}
 	return &Service{
 		Env: env, queries: db.New(), projects: project.Table(env),
-		roles: resource.NewTable[db.ProjectRole](env, resource.Spec{Table: "project_roles", Kind: "role"}),
-		projectGrants: resource.NewTable[db.ProjectGrant](env, resource.Spec{
-			Table: "project_grants", Kind: "project grant", ProjectGrant: "id", Reader: "granted_org_id", Filters: byRole,
-			Refusals: map[string]func() *fault.Error{
-				"project_grants_granted_org_key": func() *fault.Error {
-					return fault.New(fault.AlreadyExists, "PROJECT_GRANT_EXISTS", "the project is granted to this organization already").On("projectGrant.grantedOrgId")
-				},
-			},
-		}),
+		roles:         resource.NewTable[db.ProjectRole](env, resource.Spec{Table: "project_roles", Kind: "role"}),
+		projectGrants: ProjectGrants(env),
 		userGrants: resource.NewTable[db.UserGrant](env, resource.Spec{
 			Table: "user_grants", Kind: "user grant", Filters: byRole,
 			Refusals: map[string]func() *fault.Error{

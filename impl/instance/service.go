@@ -163,10 +163,14 @@ func (s *Service) PatchInstance(ctx context.Context, req *instancev3.PatchInstan
 func (s *Service) DeleteInstance(ctx context.Context, req *instancev3.DeleteInstanceRequest) (*instancev3.DeleteInstanceResponse, error) {
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		// All of it goes, in whatever order: references are checked at the end.
+		if _, err := tx.Exec(ctx, "SET CONSTRAINTS ALL DEFERRED"); err != nil {
+			return err
+		}
 		if details, err = s.instances.Delete(store.Within(ctx, tx), req.GetId(), &eventv1.InstanceRemoved{}, nil); err != nil {
 			return err
 		}
-		return s.queries.ForgetInstance(ctx, tx, req.GetId())
+		return s.queries.ForgetInstance(ctx, tx, req.GetId()) // last: the deletion counts
 	})
 	s.Invalidate()
 	return &instancev3.DeleteInstanceResponse{Details: details}, err

@@ -20,6 +20,7 @@ import (
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/store"
 )
 
 // Supported are the languages the product has texts in, sorted; Fallback is the
@@ -156,6 +157,9 @@ func (s *Service) SetLanguages(ctx context.Context, req *languagev3.SetLanguages
 			DefaultLanguage: row.DefaultLanguage, RestrictedLanguages: row.RestrictedLanguages,
 		})
 	})
+	if store.Violates(err, "language_settings_org_fkey") { // deleted since the context was looked up
+		err = fault.New(fault.NotFound, "CONTEXT_NOT_FOUND", "the context does not exist")
+	}
 	return &languagev3.SetLanguagesResponse{Details: resource.SettingDetails(row.Sequence, row.ChangeDate, in.Owner())}, err
 }
 

@@ -15,9 +15,14 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/grant"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/store"
 )
 
 // Service implements the memberships API. It is safe for concurrent use.
@@ -25,8 +30,10 @@ type Service struct {
 	membershipv3.UnsafeServiceMembershipsServer
 
 	resource.Env
-	roles       *policy.Roles
-	memberships *resource.Table[db.Membership]
+	roles         *policy.Roles
+	memberships   *resource.Table[db.Membership]
+	projects      *resource.Table[db.Project]
+	projectGrants *resource.Table[db.ProjectGrant]
 }
 
 var _ membershipv3.ServiceMembershipsServer = (*Service)(nil)
@@ -34,9 +41,12 @@ var _ membershipv3.ServiceMembershipsServer = (*Service)(nil)
 // New returns a Service over env that knows the built-in roles.
 func New(env resource.Env, roles *policy.Roles) *Service {
 	return &Service{
-		Env: env, roles: roles,
+		Env: env, roles: roles, projects: project.Table(env), projectGrants: grant.ProjectGrants(env),
 		memberships: resource.NewTable[db.Membership](env, resource.Spec{
 			Table: "memberships", Kind: "membership", Remembered: true, RememberedNew: true,
+			Refusals: map[string]func() *fault.Error{"memberships_user_key": func() *fault.Error {
+				return fault.New(fault.AlreadyExists, "MEMBERSHIP_EXISTS", "the user has a membership of this object already").On("membership.userId")
+			}},
 			Filters: map[string]resource.FilterFunc{"role": func(w *resource.Where, value protoreflect.Value) {
 				role := value.Message().Interface().(*membershipv3.RoleFilter).GetRole()
 				w.And("t.roles @> ARRAY[" + w.Arg(role) + "::text]")
@@ -50,20 +60,45 @@ func (s *Service) CreateMembership(ctx context.Context, req *membershipv3.Create
 	row := &db.Membership{}
 	s.memberships.Assign(row, req.GetMembership())
 	row.ProjectID, row.ProjectGrantID = nil, nil
-	if err := s.locate(ctx, row, req.GetMembership()); err != nil {
-		return nil, err
-	}
-	if err := s.mayGive(ctx, row); err != nil {
-		return nil, err
-	}
-	details, err := s.memberships.Create(ctx, row, &eventv1.MembershipAdded{})
+	var details *object.Details
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		if err := s.locate(ctx, tx, row, req.GetMembership()); err != nil {
+			return err
+		}
+		if err := s.mayGive(ctx, row); err != nil {
+			return err
+		}
+		made, err := s.memberships.Create(store.Within(ctx, tx), row, &eventv1.MembershipAdded{})
+		details = made
+		return err
+	})
+	s.Invalidate() // once more: what was remembered before the commit is old
 	return &membershipv3.CreateMembershipResponse{Details: details}, err
 }
 
 // locate puts a membership on the object it is for, if the caller may give roles
-// there.
-func (s *Service) locate(ctx context.Context, row *db.Membership, _ *membershipv3.Membership) error {
+// there. A project or grant is held, so that it does not go meanwhile; one that is
+// out of reach does not exist.
+func (s *Service) locate(ctx context.Context, tx pgx.Tx, row *db.Membership, asked *membershipv3.Membership) error {
 	call := policy.CallFrom(ctx)
+	switch of := asked.GetObject().(type) {
+	case *membershipv3.Membership_ProjectId:
+		on, err := s.projects.Hold(ctx, tx, of.ProjectId)
+		if err != nil {
+			return err
+		}
+		row.InstanceID, row.OrgID, row.ProjectID = on.InstanceID, &on.OrgID, &on.ID
+		row.Level, row.ObjectID = int16(policyv1.Level_LEVEL_PROJECT), on.ID
+		return nil
+	case *membershipv3.Membership_ProjectGrantId:
+		on, err := s.projectGrants.Hold(ctx, tx, of.ProjectGrantId)
+		if err != nil {
+			return err
+		}
+		row.InstanceID, row.OrgID, row.ProjectID, row.ProjectGrantID = on.InstanceID, &on.OrgID, &on.ProjectID, &on.ID
+		row.Level, row.ObjectID = int16(policyv1.Level_LEVEL_PROJECT_GRANT), on.ID
+		return nil
+	}
 	row.InstanceID = call.Context.InstanceID
 	row.Level, row.ObjectID = int16(call.Context.Level), call.Context.InstanceID
 	if call.Context.Level == policyv1.Level_LEVEL_ORG {

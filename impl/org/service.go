@@ -97,6 +97,10 @@ func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *row) err
 			continue
 		}
 		domain := name + "." + host
+		// Another organization may be about to take it; what it takes is seen then.
+		if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: org.InstanceID, Name: domain}); err != nil {
+			return err
+		}
 		_, err := s.queries.OrgByDomain(ctx, tx, db.OrgByDomainParams{InstanceID: org.InstanceID, Domain: domain})
 		if err == nil {
 			continue // taken
@@ -172,9 +176,20 @@ func (s *Service) ActivateOrganization(ctx context.Context, req *orgv3.ActivateO
 	return &orgv3.ActivateOrganizationResponse{Details: details}, err
 }
 
-// DeactivateOrganization makes an organization inactive: its users cannot act.
+// DeactivateOrganization makes an organization inactive: its users cannot act. The
+// default one of the instance stays active.
 func (s *Service) DeactivateOrganization(ctx context.Context, req *orgv3.DeactivateOrganizationRequest) (*orgv3.DeactivateOrganizationResponse, error) {
-	details, err := s.orgs.SetState(ctx, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE), &eventv1.OrgDeactivated{})
+	const inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
+	details, err := s.orgs.Change(ctx, req.GetId(), &eventv1.OrgDeactivated{}, func(_ pgx.Tx, org *row) error {
+		switch {
+		case org.State == inactive:
+			return fault.New(fault.FailedPrecondition, "STATE_UNCHANGED", "the organization %q is inactive already", org.ID)
+		case org.IsDefault: // setting the default locks the organization too
+			return fault.New(fault.FailedPrecondition, "DEFAULT_ORGANIZATION", "the default organization of the instance cannot be deactivated")
+		}
+		org.State = inactive
+		return nil
+	})
 	return &orgv3.DeactivateOrganizationResponse{Details: details}, err
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,7 @@ type Config struct {
 // Limits of one call (SEC-254).
 const (
 	connectTimeout = 5 * time.Second
+	callTimeout    = 5 * time.Minute // the context may say less
 	headerLimit    = 64 << 10
 	maxBody        = 1 << 20
 )
@@ -58,6 +60,7 @@ func New(c Config) *Client {
 	}
 	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: client.resolver, Control: client.control}
 	client.http = &http.Client{
+		Timeout: callTimeout,
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 				return dialer.DialContext(ctx, network, client.mapped(address))
@@ -98,7 +101,24 @@ func (c *Client) allowed(at netip.Addr) bool {
 	if slices.ContainsFunc(c.Allow, func(network netip.Prefix) bool { return network.Contains(at) }) {
 		return true
 	}
+	if at.Is6() && !unicast.Contains(at) || own(at) {
+		return false
+	}
 	return at.IsGlobalUnicast() && !at.IsPrivate() && !slices.ContainsFunc(reserved, func(network netip.Prefix) bool { return network.Contains(at) })
+}
+
+// unicast is all of IPv6 that is given out; whatever else there is, it is not a
+// public address, and some of it holds IPv4 addresses.
+var unicast = netip.MustParsePrefix("2000::/3")
+
+// own reports whether an address is one of this host's: what listens here is meant
+// for others, or not for anybody.
+func own(at netip.Addr) bool {
+	addresses, err := net.InterfaceAddrs()
+	return err != nil || slices.ContainsFunc(addresses, func(one net.Addr) bool {
+		local, err := netip.ParsePrefix(one.String())
+		return err == nil && local.Addr().Unmap() == at
+	})
 }
 
 // reserved are the networks that look public to package netip but are not, or
@@ -107,8 +127,7 @@ var reserved = func() []netip.Prefix {
 	var list []netip.Prefix
 	for _, network := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-		"203.0.113.0/24", "240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
-		"3fff::/20", "5f00::/16", "::/96", "fec0::/10",
+		"203.0.113.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 	} {
 		list = append(list, netip.MustParsePrefix(network))
 	}
@@ -120,7 +139,7 @@ func (c *Client) TXT(ctx context.Context, name string) ([]string, error) {
 	return c.resolver.LookupTXT(ctx, strings.TrimSuffix(name, ".")+".")
 }
 
-// Get returns the body of a 200 answer to a GET, up to maxBody bytes.
+// Get returns the body of a 200 answer to a GET, if it has at most maxBody bytes.
 func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -137,7 +156,11 @@ func (c *Client) Get(ctx context.Context, address string) ([]byte, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the answer has the status %d", response.StatusCode)
 	}
-	return io.ReadAll(io.LimitReader(response.Body, maxBody))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = errors.New("the answer is too long")
+	}
+	return body, err
 }
 
 // check refuses URLs that no call may have (SEC-253).
@@ -149,6 +172,11 @@ func check(at *url.URL) error {
 		return errors.New("a URL must not hold credentials")
 	case at.Hostname() == "":
 		return errors.New("the URL has no host")
+	case at.Port() != "":
+		// Below 1024 are services that were never meant to get HTTP.
+		if port, err := strconv.Atoi(at.Port()); err != nil || port != 80 && port != 443 && (port < 1024 || port > 65535) {
+			return errors.New("only the ports 80, 443 and those from 1024 are called")
+		}
 	}
 	return nil
 }

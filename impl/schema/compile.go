@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -12,7 +13,9 @@ import (
 )
 
 // PermissionKeyword is the keyword of a property that says who may read (r) and
-// write (w) it: an object with the members admin and self.
+// write (w) it: an object with the members admin and self. It counts for properties
+// of the object and of objects within it; elsewhere, as behind a $ref, it would not
+// be obeyed and is refused.
 const PermissionKeyword = "urn:service:schema:permission"
 
 // Access is who asks for a property of a user's data.
@@ -50,25 +53,26 @@ func Compile(text []byte) (*Schema, error) {
 	if !ok || root["type"] != "object" {
 		return nil, errors.New(`the schema has to say "type": "object"`)
 	}
-	if dialect, said := root["$schema"]; said && dialect != jsonschema.Draft2020.String() && dialect != "https://json-schema.org/draft/2020-12/schema" {
-		return nil, errors.New("$schema has to be https://json-schema.org/draft/2020-12/schema")
-	}
-	if err := checkKeywords(root, 0); err != nil {
+	if err := checkKeywords(root, inObject, 0); err != nil {
 		return nil, err
 	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
 	compiler.UseLoader(nothing{})
-	if err := compiler.AddResource("urn:writ:schema", document); err != nil {
+	if err := compiler.AddResource(base, document); err != nil {
 		return nil, errors.New(first(err))
 	}
-	compiled, err := compiler.Compile("urn:writ:schema")
+	compiled, err := compiler.Compile(base)
 	if err != nil {
 		return nil, errors.New(first(err))
 	}
 	return &Schema{compiled, root}, nil
 }
+
+// base is the address of a schema that names none. It is hierarchical, so that a
+// relative reference leads away from it instead of back.
+const base = "https://schema.invalid/"
 
 // nothing loads no schema: what a tenant writes must not make us fetch (SEC-250).
 type nothing struct{}
@@ -77,26 +81,52 @@ func (nothing) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s is outside of the schema", url)
 }
 
-// checkKeywords walks a schema for permissions.
-func checkKeywords(node any, depth int) error {
+// dialect is the only one a schema, or one within it, may name.
+const dialect = "https://json-schema.org/draft/2020-12/schema"
+
+// where a part of a schema stands, for the permission keyword.
+type where int
+
+const (
+	elsewhere    where = iota
+	inObject           // the schema of the object or of an object in it
+	inProperties       // the value of its keyword properties
+	inProperty         // the schema of a property
+)
+
+// checkKeywords walks a schema for dialects and permissions.
+func checkKeywords(node any, at where, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("a schema may be at most %d levels deep", maxDepth)
 	}
 	switch node := node.(type) {
 	case map[string]any:
-		if permission, ok := node[PermissionKeyword]; ok {
+		if said, ok := node["$schema"].(string); ok && strings.TrimSuffix(said, "#") != dialect {
+			return errors.New("$schema has to be " + dialect)
+		}
+		if permission, ok := node[PermissionKeyword]; ok && at != inProperties {
+			if at != inProperty {
+				return fmt.Errorf("%s is for the properties of objects", PermissionKeyword)
+			}
 			if err := checkPermission(permission); err != nil {
 				return err
 			}
 		}
-		for _, inner := range node {
-			if err := checkKeywords(inner, depth+1); err != nil {
+		for name, inner := range node {
+			within := elsewhere
+			switch {
+			case at == inProperties:
+				within = inProperty
+			case name == "properties" && (at == inObject || at == inProperty):
+				within = inProperties
+			}
+			if err := checkKeywords(inner, within, depth+1); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, inner := range node {
-			if err := checkKeywords(inner, depth+1); err != nil {
+			if err := checkKeywords(inner, elsewhere, depth+1); err != nil {
 				return err
 			}
 		}
@@ -118,35 +148,103 @@ func checkPermission(value any) error {
 	return nil
 }
 
-// Check refuses data that breaks the schema, or that writes a property which the
-// access does not allow to write.
-func (s *Schema) Check(data map[string]any, before map[string]any, access Access) error {
+// Apply returns what data becomes when it replaces before: properties that the
+// access may not write stay when they are left out. It refuses data that changes
+// such a property or breaks the schema.
+func (s *Schema) Apply(data, before map[string]any, access Access) (map[string]any, error) {
+	merged, err := merge(s.document, data, before, access, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.compiled.Validate(any(merged)); err != nil {
+		return nil, errors.New(first(err))
+	}
+	return merged, nil
+}
+
+// Check refuses data that breaks the schema; it is for data that stays as it is.
+func (s *Schema) Check(data map[string]any) error {
 	if err := s.compiled.Validate(any(data)); err != nil {
 		return errors.New(first(err))
 	}
-	return s.mayWrite(s.document, data, before, access, "")
+	return nil
 }
 
-// mayWrite walks the properties whose values differ from before.
-func (s *Schema) mayWrite(schema, data, before map[string]any, access Access, path string) error {
+// merge walks the properties of an object.
+func merge(schema, data, before map[string]any, access Access, path string) (merged map[string]any, err error) {
 	properties, _ := schema["properties"].(map[string]any)
+	merged = make(map[string]any, len(data))
 	for name, value := range data {
-		at := strings.TrimPrefix(path+"."+name, ".")
-		property, _ := properties[name].(map[string]any)
-		if permission, ok := property[PermissionKeyword].(map[string]any); ok {
-			letters, _ := permission[string(access)].(string)
-			if !strings.Contains(letters, "w") && fmt.Sprint(value) != fmt.Sprint(before[name]) {
-				return fmt.Errorf("%s must not be written", at)
-			}
+		at, property := strings.TrimPrefix(path+"."+name, "."), properties[name]
+		old, had := before[name]
+		if !allowed(property, access, "w") && (!had || !reflect.DeepEqual(value, old)) {
+			return nil, fmt.Errorf("%s must not be written", at)
 		}
-		if inner, ok := value.(map[string]any); ok && property != nil {
-			old, _ := before[name].(map[string]any)
-			if err := s.mayWrite(property, inner, old, access, at); err != nil {
-				return err
-			}
+		inner, isObject := value.(map[string]any)
+		of, ok := property.(map[string]any)
+		if !isObject || !ok {
+			merged[name] = value
+			continue
+		}
+		within, _ := old.(map[string]any)
+		if merged[name], err = merge(of, inner, within, access, at); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	for name, value := range before {
+		if _, given := data[name]; given {
+			continue
+		}
+		if kept := unwritable(properties[name], value, access); kept != nil {
+			merged[name] = kept
+		}
+	}
+	return merged, nil
+}
+
+// unwritable returns what has to stay of a value that is left out, or nil.
+func unwritable(property, value any, access Access) any {
+	if !allowed(property, access, "w") {
+		return value
+	}
+	of, _ := property.(map[string]any)
+	properties, _ := of["properties"].(map[string]any)
+	object, _ := value.(map[string]any)
+	kept := map[string]any{}
+	for name, inner := range object {
+		if stays := unwritable(properties[name], inner, access); stays != nil {
+			kept[name] = stays
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// allowed reports whether the permission of a property, if it has one, gives the
+// access a letter.
+func allowed(property any, access Access, letter string) bool {
+	of, _ := property.(map[string]any)
+	permission, ok := of[PermissionKeyword].(map[string]any)
+	letters, _ := permission[string(access)].(string)
+	return !ok || strings.Contains(letters, letter)
+}
+
+// Readable removes from data, the value of an object, what the access may not read
+// by a schema, which was compiled before.
+func Readable(schema, data map[string]any, access Access) {
+	properties, _ := schema["properties"].(map[string]any)
+	for name, value := range data {
+		if !allowed(properties[name], access, "r") {
+			delete(data, name)
+			continue
+		}
+		inner, isObject := value.(map[string]any)
+		if of, ok := properties[name].(map[string]any); ok && isObject {
+			Readable(of, inner, access)
+		}
+	}
 }
 
 // first returns the innermost problem of an error in one line.

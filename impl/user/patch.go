@@ -14,7 +14,7 @@ import (
 )
 
 // PatchUser changes the fields that are present. A new username is an event of
-// its own, so that who follows names need not read the others.
+// its own, so that who follows names need not read the others; so is other data.
 func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (*userv3.PatchUserResponse, error) {
 	var details *object.Details
 	changed := false
@@ -42,8 +42,19 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 		if err != nil {
 			return err
 		}
-		changed, err = s.users.Save(ctx, tx, &old, user, payload)
-		changed = changed || renamed
+		if changed, err = s.users.Save(ctx, tx, &old, user, payload); err != nil {
+			return err
+		}
+		old = *user
+		if err := s.setData(ctx, tx, user, req.GetUser().SchemaId, req.GetUser().GetData()); err != nil {
+			return err
+		}
+		set := &eventv1.UserDataSet{SchemaRevision: uint32(user.SchemaRevision)}
+		if user.SchemaID != nil {
+			set.SchemaId = *user.SchemaID
+		}
+		described, err := s.users.Save(ctx, tx, &old, user, set)
+		changed = changed || renamed || described
 		details = s.users.Details(user)
 		return err
 	})
@@ -58,7 +69,7 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 func (s *Service) mayPatch(ctx context.Context, tx pgx.Tx, user *row, patch *userv3.PatchUser) error {
 	of := patch.GetHuman()
 	if !policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
-		if patch.Username != nil || patch.GetService() != nil || of.GetEmail() != nil || of.GetPhone() != nil || of != nil && of.PasswordChangeRequired != nil {
+		if patch.Username != nil || patch.SchemaId != nil || patch.GetService() != nil || of.GetEmail() != nil || of.GetPhone() != nil || of != nil && of.PasswordChangeRequired != nil {
 			return fault.New(fault.PermissionDenied, "OWN_PROFILE_ONLY", "users may change their own profile only")
 		}
 	}

@@ -91,6 +91,8 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 	user, call := &row{}, policy.CallFrom(ctx)
 	s.users.Assign(user, req.GetUser())
 	user.State, user.UserType = active, human
+	user.SchemaID, user.Data = nil, nil // setData does it
+	user.InstanceID, user.OrgID = call.Context.InstanceID, &call.Context.OrgID
 	name, err := canonical(user.Username)
 	if err != nil {
 		return nil, err
@@ -114,13 +116,18 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 		}
 		user.PasswordChangeRequired = password.GetChangeRequired()
 	}
-	if user.ID == "" { // one statement
+	if user.ID == "" && req.GetUser().SchemaId == nil && req.GetUser().GetData() == nil { // one statement
 		details, err := s.users.Create(ctx, user, payload)
 		return &userv3.CreateUserResponse{Details: details}, err
 	}
 	var details *object.Details
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
-		if err := s.users.Unused(ctx, tx, user.ID, "user"); err != nil {
+		if user.ID != "" {
+			if err := s.users.Unused(ctx, tx, user.ID, "user"); err != nil {
+				return err
+			}
+		}
+		if err := s.setData(ctx, tx, user, req.GetUser().SchemaId, req.GetUser().GetData()); err != nil {
 			return err
 		}
 		details, err = s.users.CreateIn(ctx, tx, user, payload)
@@ -141,13 +148,21 @@ func (s *Service) GetUser(ctx context.Context, req *userv3.GetUserRequest) (*use
 	if err != nil {
 		return nil, err
 	}
-	return &userv3.GetUserResponse{User: resource.Into(s.users, user, view(user))}, nil
+	shown, err := s.show(ctx, []row{*user})
+	if err != nil {
+		return nil, err
+	}
+	return &userv3.GetUserResponse{User: shown[0]}, nil
 }
 
 // SearchUsers finds the users that meet all filters.
 func (s *Service) SearchUsers(ctx context.Context, req *userv3.SearchUsersRequest) (*userv3.SearchUsersResponse, error) {
 	rows, details, err := s.users.Search(ctx, req)
-	return &userv3.SearchUsersResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.users, rows, view)}, err
+	if err != nil {
+		return nil, err
+	}
+	shown, err := s.show(ctx, rows)
+	return &userv3.SearchUsersResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: shown}, err
 }
 
 func view(user *row) *userv3.GetUser {

@@ -1,7 +1,5 @@
 -- name: ForgetInstance :exec
--- What has no foreign key to the instance: its flags, and the totals that its
--- deletion has brought to zero.
-WITH flags AS (DELETE FROM features f WHERE f.instance_id = @instance_id)
+-- What has no foreign key to the instance: the totals, which its deletion counts.
 DELETE FROM row_counts c WHERE c.instance_id = @instance_id;
 
 -- name: InstancesWithRetention :many

@@ -44,6 +44,10 @@ RETURNING *;
 -- name: UpdateFeatures :exec
 UPDATE features SET flags = @flags, sequence = @sequence, change_date = @change_date WHERE instance_id = @instance_id;
 
+-- name: LockName :exec
+-- One transaction at a time decides about a name of an instance.
+SELECT pg_advisory_xact_lock(hashtextextended(@instance_id::text || '/' || @name::text, 1));
+
 -- name: PrimaryHost :one
 SELECT domain FROM domains WHERE instance_id = @instance_id AND org_id IS NULL AND is_primary;
 

@@ -26,3 +26,14 @@ WHERE k.instance_id = @instance_id AND k.id = @key_id AND k.user_id = @user_id A
 -- name: RehashPassword :exec
 -- Replaces a hash by a better one of the same password, unless it was changed.
 UPDATE users SET password_hash = @password_hash::text WHERE instance_id = @instance_id AND id = @id AND password_hash = @old_hash::text;
+
+-- name: HoldSchema :one
+-- A schema as it is, which nobody changes or deletes until the transaction ends.
+SELECT revision, state, schema FROM user_schemas WHERE instance_id = @instance_id AND id = @id FOR SHARE;
+
+-- name: SchemaRevisions :many
+-- The revisions that some users are on: two lists that belong together.
+SELECT r.schema_id, r.revision, r.schema FROM user_schema_revisions r
+JOIN unnest(@schema_ids::text[]) WITH ORDINALITY s (id, n) ON s.id = r.schema_id
+JOIN unnest(@revisions::int[]) WITH ORDINALITY v (revision, n) ON v.n = s.n AND v.revision = r.revision
+WHERE r.instance_id = @instance_id;

@@ -148,8 +148,12 @@ type HumanAdded struct {
 	IsPhoneVerified bool `protobuf:"varint,11,opt,name=is_phone_verified,json=isPhoneVerified,proto3" json:"is_phone_verified,omitempty"`
 	// Whether the password has to be changed at the next login.
 	PasswordChangeRequired bool `protobuf:"varint,12,opt,name=password_change_required,json=passwordChangeRequired,proto3" json:"password_change_required,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// The user schema, if there is one.
+	SchemaId *string `protobuf:"bytes,13,opt,name=schema_id,json=schemaId,proto3,oneof" json:"schema_id,omitempty"`
+	// The revision its data was checked with.
+	SchemaRevision uint32 `protobuf:"varint,14,opt,name=schema_revision,json=schemaRevision,proto3" json:"schema_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HumanAdded) Reset() {
@@ -266,6 +270,20 @@ func (x *HumanAdded) GetPasswordChangeRequired() bool {
 	return false
 }
 
+func (x *HumanAdded) GetSchemaId() string {
+	if x != nil && x.SchemaId != nil {
+		return *x.SchemaId
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetSchemaRevision() uint32 {
+	if x != nil {
+		return x.SchemaRevision
+	}
+	return 0
+}
+
 // HumanPasswordChanged is appended when a human user's password changes.
 type HumanPasswordChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -316,8 +334,12 @@ type MachineAdded struct {
 	Description string `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
 	// The kind of access tokens it gets: 1 opaque, 2 JWT.
 	AccessTokenType uint32 `protobuf:"varint,5,opt,name=access_token_type,json=accessTokenType,proto3" json:"access_token_type,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// The user schema, if there is one.
+	SchemaId *string `protobuf:"bytes,6,opt,name=schema_id,json=schemaId,proto3,oneof" json:"schema_id,omitempty"`
+	// The revision its data was checked with.
+	SchemaRevision uint32 `protobuf:"varint,7,opt,name=schema_revision,json=schemaRevision,proto3" json:"schema_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *MachineAdded) Reset() {
@@ -381,6 +403,20 @@ func (x *MachineAdded) GetDescription() string {
 func (x *MachineAdded) GetAccessTokenType() uint32 {
 	if x != nil {
 		return x.AccessTokenType
+	}
+	return 0
+}
+
+func (x *MachineAdded) GetSchemaId() string {
+	if x != nil && x.SchemaId != nil {
+		return *x.SchemaId
+	}
+	return ""
+}
+
+func (x *MachineAdded) GetSchemaRevision() uint32 {
+	if x != nil {
+		return x.SchemaRevision
 	}
 	return 0
 }
@@ -1086,7 +1122,7 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x0einstance.added\x12\binstance\"4\n" +
 	"\bOrgAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x14\xd2\xc1\x18\x10\n" +
-	"\torg.added\x12\x03org\"\xd2\x03\n" +
+	"\torg.added\x12\x03org\"\xab\x04\n" +
 	"\n" +
 	"HumanAdded\x12\x1d\n" +
 	"\n" +
@@ -1104,18 +1140,26 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x05phone\x18\n" +
 	" \x01(\tR\x05phone\x12*\n" +
 	"\x11is_phone_verified\x18\v \x01(\bR\x0fisPhoneVerified\x128\n" +
-	"\x18password_change_required\x18\f \x01(\bR\x16passwordChangeRequired:\x1c\xd2\xc1\x18\x18\n" +
-	"\x10user.human.added\x12\x04user\"?\n" +
+	"\x18password_change_required\x18\f \x01(\bR\x16passwordChangeRequired\x12 \n" +
+	"\tschema_id\x18\r \x01(\tH\x00R\bschemaId\x88\x01\x01\x12'\n" +
+	"\x0fschema_revision\x18\x0e \x01(\rR\x0eschemaRevision:\x1c\xd2\xc1\x18\x18\n" +
+	"\x10user.human.added\x12\x04userB\f\n" +
+	"\n" +
+	"_schema_id\"?\n" +
 	"\x14HumanPasswordChanged:'\xd2\xc1\x18#\n" +
-	"\x1buser.human.password.changed\x12\x04user\"\xda\x01\n" +
+	"\x1buser.human.password.changed\x12\x04user\"\xb3\x02\n" +
 	"\fMachineAdded\x12\x1d\n" +
 	"\n" +
 	"login_name\x18\x01 \x01(\tR\tloginName\x12\x1a\n" +
 	"\busername\x18\x02 \x01(\tR\busername\x12!\n" +
 	"\fdisplay_name\x18\x03 \x01(\tR\vdisplayName\x12 \n" +
 	"\vdescription\x18\x04 \x01(\tR\vdescription\x12*\n" +
-	"\x11access_token_type\x18\x05 \x01(\rR\x0faccessTokenType:\x1e\xd2\xc1\x18\x1a\n" +
-	"\x12user.machine.added\x12\x04user\"\x86\x01\n" +
+	"\x11access_token_type\x18\x05 \x01(\rR\x0faccessTokenType\x12 \n" +
+	"\tschema_id\x18\x06 \x01(\tH\x00R\bschemaId\x88\x01\x01\x12'\n" +
+	"\x0fschema_revision\x18\a \x01(\rR\x0eschemaRevision:\x1e\xd2\xc1\x18\x1a\n" +
+	"\x12user.machine.added\x12\x04userB\f\n" +
+	"\n" +
+	"_schema_id\"\x86\x01\n" +
 	"\bPATAdded\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12C\n" +
 	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:\x1a\xd2\xc1\x18\x16\n" +
@@ -1242,6 +1286,8 @@ func file_writ_event_v1_event_proto_init() {
 	if File_writ_event_v1_event_proto != nil {
 		return
 	}
+	file_writ_event_v1_event_proto_msgTypes[2].OneofWrappers = []any{}
+	file_writ_event_v1_event_proto_msgTypes[4].OneofWrappers = []any{}
 	file_writ_event_v1_event_proto_msgTypes[7].OneofWrappers = []any{}
 	file_writ_event_v1_event_proto_msgTypes[8].OneofWrappers = []any{}
 	type x struct{}

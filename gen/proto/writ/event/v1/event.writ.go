@@ -79,6 +79,14 @@ func (m *HumanAdded) AppendJSON(b []byte) []byte {
 	b = append(b, "\"passwordChangeRequired\":"...)
 	b = strconv.AppendBool(b, m.GetPasswordChangeRequired())
 	b = append(b, ',')
+	if m.SchemaId != nil {
+		b = append(b, "\"schemaId\":"...)
+		b = wire.AppendString(b, m.GetSchemaId())
+		b = append(b, ',')
+	}
+	b = append(b, "\"schemaRevision\":"...)
+	b = strconv.AppendUint(b, uint64(m.GetSchemaRevision()), 10)
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -111,6 +119,14 @@ func (m *MachineAdded) AppendJSON(b []byte) []byte {
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
 	b = strconv.AppendUint(b, uint64(m.GetAccessTokenType()), 10)
+	b = append(b, ',')
+	if m.SchemaId != nil {
+		b = append(b, "\"schemaId\":"...)
+		b = wire.AppendString(b, m.GetSchemaId())
+		b = append(b, ',')
+	}
+	b = append(b, "\"schemaRevision\":"...)
+	b = strconv.AppendUint(b, uint64(m.GetSchemaRevision()), 10)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

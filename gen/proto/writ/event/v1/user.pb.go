@@ -260,6 +260,62 @@ func (x *UsernameChanged) GetUsername() string {
 	return ""
 }
 
+// UserDataSet is appended when a user gets other data or another schema; data can
+// be personal and is not kept here.
+type UserDataSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The schema; empty when there is none any more.
+	SchemaId string `protobuf:"bytes,1,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
+	// The revision the data was checked with.
+	SchemaRevision uint32 `protobuf:"varint,2,opt,name=schema_revision,json=schemaRevision,proto3" json:"schema_revision,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *UserDataSet) Reset() {
+	*x = UserDataSet{}
+	mi := &file_writ_event_v1_user_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UserDataSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UserDataSet) ProtoMessage() {}
+
+func (x *UserDataSet) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_user_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UserDataSet.ProtoReflect.Descriptor instead.
+func (*UserDataSet) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UserDataSet) GetSchemaId() string {
+	if x != nil {
+		return x.SchemaId
+	}
+	return ""
+}
+
+func (x *UserDataSet) GetSchemaRevision() uint32 {
+	if x != nil {
+		return x.SchemaRevision
+	}
+	return 0
+}
+
 // UserDeactivated is appended when a user is deactivated.
 type UserDeactivated struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -269,7 +325,7 @@ type UserDeactivated struct {
 
 func (x *UserDeactivated) Reset() {
 	*x = UserDeactivated{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[3]
+	mi := &file_writ_event_v1_user_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -281,7 +337,7 @@ func (x *UserDeactivated) String() string {
 func (*UserDeactivated) ProtoMessage() {}
 
 func (x *UserDeactivated) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[3]
+	mi := &file_writ_event_v1_user_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -294,7 +350,7 @@ func (x *UserDeactivated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserDeactivated.ProtoReflect.Descriptor instead.
 func (*UserDeactivated) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{3}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{4}
 }
 
 // UserReactivated is appended when an inactive user is activated.
@@ -306,7 +362,7 @@ type UserReactivated struct {
 
 func (x *UserReactivated) Reset() {
 	*x = UserReactivated{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[4]
+	mi := &file_writ_event_v1_user_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -318,7 +374,7 @@ func (x *UserReactivated) String() string {
 func (*UserReactivated) ProtoMessage() {}
 
 func (x *UserReactivated) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[4]
+	mi := &file_writ_event_v1_user_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -331,7 +387,7 @@ func (x *UserReactivated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserReactivated.ProtoReflect.Descriptor instead.
 func (*UserReactivated) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{4}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{5}
 }
 
 // UserLocked is appended when a user is locked.
@@ -343,7 +399,7 @@ type UserLocked struct {
 
 func (x *UserLocked) Reset() {
 	*x = UserLocked{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[5]
+	mi := &file_writ_event_v1_user_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -355,7 +411,7 @@ func (x *UserLocked) String() string {
 func (*UserLocked) ProtoMessage() {}
 
 func (x *UserLocked) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[5]
+	mi := &file_writ_event_v1_user_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -368,7 +424,7 @@ func (x *UserLocked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserLocked.ProtoReflect.Descriptor instead.
 func (*UserLocked) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{5}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{6}
 }
 
 // UserUnlocked is appended when a locked user is unlocked.
@@ -380,7 +436,7 @@ type UserUnlocked struct {
 
 func (x *UserUnlocked) Reset() {
 	*x = UserUnlocked{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[6]
+	mi := &file_writ_event_v1_user_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +448,7 @@ func (x *UserUnlocked) String() string {
 func (*UserUnlocked) ProtoMessage() {}
 
 func (x *UserUnlocked) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[6]
+	mi := &file_writ_event_v1_user_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +461,7 @@ func (x *UserUnlocked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserUnlocked.ProtoReflect.Descriptor instead.
 func (*UserUnlocked) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{6}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{7}
 }
 
 // UserRemoved is appended when a user is deleted, with everything that belongs to it.
@@ -417,7 +473,7 @@ type UserRemoved struct {
 
 func (x *UserRemoved) Reset() {
 	*x = UserRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[7]
+	mi := &file_writ_event_v1_user_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +485,7 @@ func (x *UserRemoved) String() string {
 func (*UserRemoved) ProtoMessage() {}
 
 func (x *UserRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[7]
+	mi := &file_writ_event_v1_user_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +498,7 @@ func (x *UserRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRemoved.ProtoReflect.Descriptor instead.
 func (*UserRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{7}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{8}
 }
 
 // UserMetadataSet is appended when an entry of a user's metadata is set; values can be personal and are not kept here.
@@ -456,7 +512,7 @@ type UserMetadataSet struct {
 
 func (x *UserMetadataSet) Reset() {
 	*x = UserMetadataSet{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[8]
+	mi := &file_writ_event_v1_user_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +524,7 @@ func (x *UserMetadataSet) String() string {
 func (*UserMetadataSet) ProtoMessage() {}
 
 func (x *UserMetadataSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[8]
+	mi := &file_writ_event_v1_user_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +537,7 @@ func (x *UserMetadataSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserMetadataSet.ProtoReflect.Descriptor instead.
 func (*UserMetadataSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{8}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UserMetadataSet) GetKey() string {
@@ -502,7 +558,7 @@ type UserMetadataRemoved struct {
 
 func (x *UserMetadataRemoved) Reset() {
 	*x = UserMetadataRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[9]
+	mi := &file_writ_event_v1_user_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -514,7 +570,7 @@ func (x *UserMetadataRemoved) String() string {
 func (*UserMetadataRemoved) ProtoMessage() {}
 
 func (x *UserMetadataRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[9]
+	mi := &file_writ_event_v1_user_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -527,7 +583,7 @@ func (x *UserMetadataRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserMetadataRemoved.ProtoReflect.Descriptor instead.
 func (*UserMetadataRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *UserMetadataRemoved) GetKey() string {
@@ -550,7 +606,7 @@ type MachineKeyAdded struct {
 
 func (x *MachineKeyAdded) Reset() {
 	*x = MachineKeyAdded{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[10]
+	mi := &file_writ_event_v1_user_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -562,7 +618,7 @@ func (x *MachineKeyAdded) String() string {
 func (*MachineKeyAdded) ProtoMessage() {}
 
 func (x *MachineKeyAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[10]
+	mi := &file_writ_event_v1_user_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -575,7 +631,7 @@ func (x *MachineKeyAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineKeyAdded.ProtoReflect.Descriptor instead.
 func (*MachineKeyAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{10}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *MachineKeyAdded) GetKeyId() string {
@@ -603,7 +659,7 @@ type MachineKeyRemoved struct {
 
 func (x *MachineKeyRemoved) Reset() {
 	*x = MachineKeyRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[11]
+	mi := &file_writ_event_v1_user_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +671,7 @@ func (x *MachineKeyRemoved) String() string {
 func (*MachineKeyRemoved) ProtoMessage() {}
 
 func (x *MachineKeyRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[11]
+	mi := &file_writ_event_v1_user_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +684,7 @@ func (x *MachineKeyRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineKeyRemoved.ProtoReflect.Descriptor instead.
 func (*MachineKeyRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{11}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MachineKeyRemoved) GetKeyId() string {
@@ -649,7 +705,7 @@ type MachineSecretSet struct {
 
 func (x *MachineSecretSet) Reset() {
 	*x = MachineSecretSet{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[12]
+	mi := &file_writ_event_v1_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +717,7 @@ func (x *MachineSecretSet) String() string {
 func (*MachineSecretSet) ProtoMessage() {}
 
 func (x *MachineSecretSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[12]
+	mi := &file_writ_event_v1_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +730,7 @@ func (x *MachineSecretSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSecretSet.ProtoReflect.Descriptor instead.
 func (*MachineSecretSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{12}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *MachineSecretSet) GetOldSecretUntil() *timestamppb.Timestamp {
@@ -693,7 +749,7 @@ type MachineSecretRemoved struct {
 
 func (x *MachineSecretRemoved) Reset() {
 	*x = MachineSecretRemoved{}
-	mi := &file_writ_event_v1_user_proto_msgTypes[13]
+	mi := &file_writ_event_v1_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -705,7 +761,7 @@ func (x *MachineSecretRemoved) String() string {
 func (*MachineSecretRemoved) ProtoMessage() {}
 
 func (x *MachineSecretRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_user_proto_msgTypes[13]
+	mi := &file_writ_event_v1_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -718,7 +774,7 @@ func (x *MachineSecretRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineSecretRemoved.ProtoReflect.Descriptor instead.
 func (*MachineSecretRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{13}
+	return file_writ_event_v1_user_proto_rawDescGZIP(), []int{14}
 }
 
 var File_writ_event_v1_user_proto protoreflect.FileDescriptor
@@ -762,7 +818,11 @@ const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\x12_access_token_type\"P\n" +
 	"\x0fUsernameChanged\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername:!\xd2\xc1\x18\x1d\n" +
-	"\x15user.username.changed\x12\x04user\"/\n" +
+	"\x15user.username.changed\x12\x04user\"n\n" +
+	"\vUserDataSet\x12\x1b\n" +
+	"\tschema_id\x18\x01 \x01(\tR\bschemaId\x12'\n" +
+	"\x0fschema_revision\x18\x02 \x01(\rR\x0eschemaRevision:\x19\xd2\xc1\x18\x15\n" +
+	"\ruser.data.set\x12\x04user\"/\n" +
 	"\x0fUserDeactivated:\x1c\xd2\xc1\x18\x18\n" +
 	"\x10user.deactivated\x12\x04user\"/\n" +
 	"\x0fUserReactivated:\x1c\xd2\xc1\x18\x18\n" +
@@ -805,27 +865,28 @@ func file_writ_event_v1_user_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_user_proto_rawDescData
 }
 
-var file_writ_event_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_writ_event_v1_user_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_writ_event_v1_user_proto_goTypes = []any{
 	(*HumanChanged)(nil),          // 0: writ.event.v1.HumanChanged
 	(*MachineChanged)(nil),        // 1: writ.event.v1.MachineChanged
 	(*UsernameChanged)(nil),       // 2: writ.event.v1.UsernameChanged
-	(*UserDeactivated)(nil),       // 3: writ.event.v1.UserDeactivated
-	(*UserReactivated)(nil),       // 4: writ.event.v1.UserReactivated
-	(*UserLocked)(nil),            // 5: writ.event.v1.UserLocked
-	(*UserUnlocked)(nil),          // 6: writ.event.v1.UserUnlocked
-	(*UserRemoved)(nil),           // 7: writ.event.v1.UserRemoved
-	(*UserMetadataSet)(nil),       // 8: writ.event.v1.UserMetadataSet
-	(*UserMetadataRemoved)(nil),   // 9: writ.event.v1.UserMetadataRemoved
-	(*MachineKeyAdded)(nil),       // 10: writ.event.v1.MachineKeyAdded
-	(*MachineKeyRemoved)(nil),     // 11: writ.event.v1.MachineKeyRemoved
-	(*MachineSecretSet)(nil),      // 12: writ.event.v1.MachineSecretSet
-	(*MachineSecretRemoved)(nil),  // 13: writ.event.v1.MachineSecretRemoved
-	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
+	(*UserDataSet)(nil),           // 3: writ.event.v1.UserDataSet
+	(*UserDeactivated)(nil),       // 4: writ.event.v1.UserDeactivated
+	(*UserReactivated)(nil),       // 5: writ.event.v1.UserReactivated
+	(*UserLocked)(nil),            // 6: writ.event.v1.UserLocked
+	(*UserUnlocked)(nil),          // 7: writ.event.v1.UserUnlocked
+	(*UserRemoved)(nil),           // 8: writ.event.v1.UserRemoved
+	(*UserMetadataSet)(nil),       // 9: writ.event.v1.UserMetadataSet
+	(*UserMetadataRemoved)(nil),   // 10: writ.event.v1.UserMetadataRemoved
+	(*MachineKeyAdded)(nil),       // 11: writ.event.v1.MachineKeyAdded
+	(*MachineKeyRemoved)(nil),     // 12: writ.event.v1.MachineKeyRemoved
+	(*MachineSecretSet)(nil),      // 13: writ.event.v1.MachineSecretSet
+	(*MachineSecretRemoved)(nil),  // 14: writ.event.v1.MachineSecretRemoved
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_writ_event_v1_user_proto_depIdxs = []int32{
-	14, // 0: writ.event.v1.MachineKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
-	14, // 1: writ.event.v1.MachineSecretSet.old_secret_until:type_name -> google.protobuf.Timestamp
+	15, // 0: writ.event.v1.MachineKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	15, // 1: writ.event.v1.MachineSecretSet.old_secret_until:type_name -> google.protobuf.Timestamp
 	2,  // [2:2] is the sub-list for method output_type
 	2,  // [2:2] is the sub-list for method input_type
 	2,  // [2:2] is the sub-list for extension type_name
@@ -846,7 +907,7 @@ func file_writ_event_v1_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_user_proto_rawDesc), len(file_writ_event_v1_user_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

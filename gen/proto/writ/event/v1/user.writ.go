@@ -111,6 +111,23 @@ func (m *UsernameChanged) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *UserDataSet) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"schemaId\":"...)
+	b = wire.AppendString(b, m.GetSchemaId())
+	b = append(b, ',')
+	b = append(b, "\"schemaRevision\":"...)
+	b = strconv.AppendUint(b, uint64(m.GetSchemaRevision()), 10)
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *UserDeactivated) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')

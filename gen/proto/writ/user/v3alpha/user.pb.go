@@ -11,6 +11,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -279,7 +280,13 @@ type User struct {
 	//
 	//	*User_Human
 	//	*User_Service
-	Type          isUser_Type `protobuf_oneof:"type"`
+	Type isUser_Type `protobuf_oneof:"type"`
+	// The user schema that the data keeps to, in its newest revision. It has to be
+	// active.
+	SchemaId *string `protobuf:"bytes,5,opt,name=schema_id,json=schemaId,proto3,oneof" json:"schema_id,omitempty"`
+	// Data of the schema; an empty object when left out. Without a schema there is
+	// none.
+	Data          *structpb.Struct `protobuf:"bytes,6,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -349,6 +356,20 @@ func (x *User) GetService() *Service {
 		if x, ok := x.Type.(*User_Service); ok {
 			return x.Service
 		}
+	}
+	return nil
+}
+
+func (x *User) GetSchemaId() string {
+	if x != nil && x.SchemaId != nil {
+		return *x.SchemaId
+	}
+	return ""
+}
+
+func (x *User) GetData() *structpb.Struct {
+	if x != nil {
+		return x.Data
 	}
 	return nil
 }
@@ -913,7 +934,14 @@ type PatchUser struct {
 	//
 	//	*PatchUser_Human
 	//	*PatchUser_Service
-	Type          isPatchUser_Type `protobuf_oneof:"type"`
+	Type isPatchUser_Type `protobuf_oneof:"type"`
+	// Another user schema, in its newest revision; empty for none, which takes the
+	// data away. Not for users' own.
+	SchemaId *string `protobuf:"bytes,4,opt,name=schema_id,json=schemaId,proto3,oneof" json:"schema_id,omitempty"`
+	// Data instead of that now. It is checked with the newest revision of the schema,
+	// which has to be active. Properties that the caller may not write stay when they
+	// are left out.
+	Data          *structpb.Struct `protobuf:"bytes,5,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -976,6 +1004,20 @@ func (x *PatchUser) GetService() *PatchService {
 		if x, ok := x.Type.(*PatchUser_Service); ok {
 			return x.Service
 		}
+	}
+	return nil
+}
+
+func (x *PatchUser) GetSchemaId() string {
+	if x != nil && x.SchemaId != nil {
+		return *x.SchemaId
+	}
+	return ""
+}
+
+func (x *PatchUser) GetData() *structpb.Struct {
+	if x != nil {
+		return x.Data
 	}
 	return nil
 }
@@ -1349,7 +1391,13 @@ type GetUser struct {
 	//
 	//	*GetUser_Human
 	//	*GetUser_Service
-	Type          isGetUser_Type `protobuf_oneof:"type"`
+	Type isGetUser_Type `protobuf_oneof:"type"`
+	// The user schema that the data keeps to; empty when there is none.
+	SchemaId string `protobuf:"bytes,9,opt,name=schema_id,json=schemaId,proto3" json:"schema_id,omitempty"`
+	// The revision of the schema that the data was checked with.
+	SchemaRevision uint32 `protobuf:"varint,10,opt,name=schema_revision,json=schemaRevision,proto3" json:"schema_revision,omitempty"`
+	// The data, without the properties that the caller may not read.
+	Data          *structpb.Struct `protobuf:"bytes,11,opt,name=data,proto3" json:"data,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1447,6 +1495,27 @@ func (x *GetUser) GetService() *GetService {
 		if x, ok := x.Type.(*GetUser_Service); ok {
 			return x.Service
 		}
+	}
+	return nil
+}
+
+func (x *GetUser) GetSchemaId() string {
+	if x != nil {
+		return x.SchemaId
+	}
+	return ""
+}
+
+func (x *GetUser) GetSchemaRevision() uint32 {
+	if x != nil {
+		return x.SchemaRevision
+	}
+	return 0
+}
+
+func (x *GetUser) GetData() *structpb.Struct {
+	if x != nil {
+		return x.Data
 	}
 	return nil
 }
@@ -2277,14 +2346,19 @@ var File_writ_user_v3alpha_user_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\"\xf7\x01\n" +
+	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\"\xe0\x02\n" +
 	"\x04User\x12,\n" +
 	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12A\n" +
 	"\x02id\x18\x02 \x01(\tB,\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$H\x01R\x02id\x88\x01\x01\x120\n" +
 	"\x05human\x18\x03 \x01(\v2\x18.writ.user.v3alpha.HumanH\x00R\x05human\x126\n" +
-	"\aservice\x18\x04 \x01(\v2\x1a.writ.user.v3alpha.ServiceH\x00R\aserviceB\r\n" +
+	"\aservice\x18\x04 \x01(\v2\x1a.writ.user.v3alpha.ServiceH\x00R\aservice\x12,\n" +
+	"\tschema_id\x18\x05 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\bschemaId\x88\x01\x01\x12+\n" +
+	"\x04data\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x04dataB\r\n" +
 	"\x04type\x12\x05\xbaH\x02\b\x01B\x05\n" +
-	"\x03_id\"\xd6\x01\n" +
+	"\x03_idB\f\n" +
+	"\n" +
+	"_schema_id\"\xd6\x01\n" +
 	"\x05Human\x124\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x12.\n" +
 	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailR\x05email\x12.\n" +
@@ -2324,13 +2398,17 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\x12X\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2\".writ.user.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\"\xc7\x01\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2\".writ.user.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\"\xae\x02\n" +
 	"\tPatchUser\x121\n" +
 	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaH\x01R\busername\x88\x01\x01\x125\n" +
 	"\x05human\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.PatchHumanH\x00R\x05human\x12;\n" +
-	"\aservice\x18\x03 \x01(\v2\x1f.writ.user.v3alpha.PatchServiceH\x00R\aserviceB\x06\n" +
+	"\aservice\x18\x03 \x01(\v2\x1f.writ.user.v3alpha.PatchServiceH\x00R\aservice\x12*\n" +
+	"\tschema_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x02R\bschemaId\x88\x01\x01\x12+\n" +
+	"\x04data\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x04dataB\x06\n" +
 	"\x04typeB\v\n" +
-	"\t_username\"\x8d\x02\n" +
+	"\t_usernameB\f\n" +
+	"\n" +
+	"_schema_id\"\x8d\x02\n" +
 	"\n" +
 	"PatchHuman\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.writ.user.v3alpha.PatchProfileR\aprofile\x123\n" +
@@ -2374,7 +2452,7 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x11access_token_type\x18\x03 \x01(\x0e2\".writ.user.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01B\a\n" +
 	"\x05_nameB\x0e\n" +
 	"\f_descriptionB\x14\n" +
-	"\x12_access_token_type\"\x90\x03\n" +
+	"\x12_access_token_type\"\x83\x04\n" +
 	"\aGetUser\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1a\n" +
 	"\busername\x18\x02 \x01(\tR\busername\x12\x1d\n" +
@@ -2384,7 +2462,11 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x06org_id\x18\x05 \x01(\tR\x05orgId\x12G\n" +
 	"\rcreation_date\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\x123\n" +
 	"\x05human\x18\a \x01(\v2\x1b.writ.user.v3alpha.GetHumanH\x00R\x05human\x129\n" +
-	"\aservice\x18\b \x01(\v2\x1d.writ.user.v3alpha.GetServiceH\x00R\aserviceB\x06\n" +
+	"\aservice\x18\b \x01(\v2\x1d.writ.user.v3alpha.GetServiceH\x00R\aservice\x12\x1b\n" +
+	"\tschema_id\x18\t \x01(\tR\bschemaId\x12'\n" +
+	"\x0fschema_revision\x18\n" +
+	" \x01(\rR\x0eschemaRevision\x12+\n" +
+	"\x04data\x18\v \x01(\v2\x17.google.protobuf.StructR\x04dataB\x06\n" +
 	"\x04type\"\xa7\x02\n" +
 	"\bGetHuman\x124\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x121\n" +
@@ -2510,60 +2592,64 @@ var file_writ_user_v3alpha_user_proto_goTypes = []any{
 	(*UserStateFilter)(nil),         // 26: writ.user.v3alpha.UserStateFilter
 	(*UserTypeFilter)(nil),          // 27: writ.user.v3alpha.UserTypeFilter
 	(*MetadataFilter)(nil),          // 28: writ.user.v3alpha.MetadataFilter
-	(*v3alpha.Details)(nil),         // 29: writ.object.v3alpha.Details
-	(*timestamppb.Timestamp)(nil),   // 30: google.protobuf.Timestamp
-	(*v3alpha.InIDsFilter)(nil),     // 31: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.TextFilter)(nil),      // 32: writ.object.v3alpha.TextFilter
-	(*v3alpha.IDFilter)(nil),        // 33: writ.object.v3alpha.IDFilter
-	(*v3alpha.TimestampFilter)(nil), // 34: writ.object.v3alpha.TimestampFilter
-	(v3alpha.TextFilterMethod)(0),   // 35: writ.object.v3alpha.TextFilterMethod
+	(*structpb.Struct)(nil),         // 29: google.protobuf.Struct
+	(*v3alpha.Details)(nil),         // 30: writ.object.v3alpha.Details
+	(*timestamppb.Timestamp)(nil),   // 31: google.protobuf.Timestamp
+	(*v3alpha.InIDsFilter)(nil),     // 32: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.TextFilter)(nil),      // 33: writ.object.v3alpha.TextFilter
+	(*v3alpha.IDFilter)(nil),        // 34: writ.object.v3alpha.IDFilter
+	(*v3alpha.TimestampFilter)(nil), // 35: writ.object.v3alpha.TimestampFilter
+	(v3alpha.TextFilterMethod)(0),   // 36: writ.object.v3alpha.TextFilterMethod
 }
 var file_writ_user_v3alpha_user_proto_depIdxs = []int32{
 	5,  // 0: writ.user.v3alpha.User.human:type_name -> writ.user.v3alpha.Human
 	11, // 1: writ.user.v3alpha.User.service:type_name -> writ.user.v3alpha.Service
-	6,  // 2: writ.user.v3alpha.Human.profile:type_name -> writ.user.v3alpha.Profile
-	7,  // 3: writ.user.v3alpha.Human.email:type_name -> writ.user.v3alpha.Email
-	8,  // 4: writ.user.v3alpha.Human.phone:type_name -> writ.user.v3alpha.Phone
-	9,  // 5: writ.user.v3alpha.Human.password:type_name -> writ.user.v3alpha.Password
-	0,  // 6: writ.user.v3alpha.Service.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	13, // 7: writ.user.v3alpha.PatchUser.human:type_name -> writ.user.v3alpha.PatchHuman
-	17, // 8: writ.user.v3alpha.PatchUser.service:type_name -> writ.user.v3alpha.PatchService
-	14, // 9: writ.user.v3alpha.PatchHuman.profile:type_name -> writ.user.v3alpha.PatchProfile
-	15, // 10: writ.user.v3alpha.PatchHuman.email:type_name -> writ.user.v3alpha.PatchEmail
-	16, // 11: writ.user.v3alpha.PatchHuman.phone:type_name -> writ.user.v3alpha.PatchPhone
-	0,  // 12: writ.user.v3alpha.PatchService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	29, // 13: writ.user.v3alpha.GetUser.details:type_name -> writ.object.v3alpha.Details
-	1,  // 14: writ.user.v3alpha.GetUser.state:type_name -> writ.user.v3alpha.UserState
-	30, // 15: writ.user.v3alpha.GetUser.creation_date:type_name -> google.protobuf.Timestamp
-	19, // 16: writ.user.v3alpha.GetUser.human:type_name -> writ.user.v3alpha.GetHuman
-	22, // 17: writ.user.v3alpha.GetUser.service:type_name -> writ.user.v3alpha.GetService
-	6,  // 18: writ.user.v3alpha.GetHuman.profile:type_name -> writ.user.v3alpha.Profile
-	20, // 19: writ.user.v3alpha.GetHuman.email:type_name -> writ.user.v3alpha.GetEmail
-	21, // 20: writ.user.v3alpha.GetHuman.phone:type_name -> writ.user.v3alpha.GetPhone
-	30, // 21: writ.user.v3alpha.GetHuman.password_changed:type_name -> google.protobuf.Timestamp
-	0,  // 22: writ.user.v3alpha.GetService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	31, // 23: writ.user.v3alpha.UserSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	32, // 24: writ.user.v3alpha.UserSearchFilter.username:type_name -> writ.object.v3alpha.TextFilter
-	24, // 25: writ.user.v3alpha.UserSearchFilter.login_name:type_name -> writ.user.v3alpha.LoginNameFilter
-	32, // 26: writ.user.v3alpha.UserSearchFilter.email:type_name -> writ.object.v3alpha.TextFilter
-	25, // 27: writ.user.v3alpha.UserSearchFilter.in_emails:type_name -> writ.user.v3alpha.InEmailsFilter
-	32, // 28: writ.user.v3alpha.UserSearchFilter.phone:type_name -> writ.object.v3alpha.TextFilter
-	32, // 29: writ.user.v3alpha.UserSearchFilter.display_name:type_name -> writ.object.v3alpha.TextFilter
-	26, // 30: writ.user.v3alpha.UserSearchFilter.state:type_name -> writ.user.v3alpha.UserStateFilter
-	27, // 31: writ.user.v3alpha.UserSearchFilter.type:type_name -> writ.user.v3alpha.UserTypeFilter
-	33, // 32: writ.user.v3alpha.UserSearchFilter.org:type_name -> writ.object.v3alpha.IDFilter
-	32, // 33: writ.user.v3alpha.UserSearchFilter.metadata_key:type_name -> writ.object.v3alpha.TextFilter
-	28, // 34: writ.user.v3alpha.UserSearchFilter.metadata:type_name -> writ.user.v3alpha.MetadataFilter
-	34, // 35: writ.user.v3alpha.UserSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
-	34, // 36: writ.user.v3alpha.UserSearchFilter.change_date:type_name -> writ.object.v3alpha.TimestampFilter
-	35, // 37: writ.user.v3alpha.LoginNameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	1,  // 38: writ.user.v3alpha.UserStateFilter.state:type_name -> writ.user.v3alpha.UserState
-	2,  // 39: writ.user.v3alpha.UserTypeFilter.type:type_name -> writ.user.v3alpha.UserType
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	29, // 2: writ.user.v3alpha.User.data:type_name -> google.protobuf.Struct
+	6,  // 3: writ.user.v3alpha.Human.profile:type_name -> writ.user.v3alpha.Profile
+	7,  // 4: writ.user.v3alpha.Human.email:type_name -> writ.user.v3alpha.Email
+	8,  // 5: writ.user.v3alpha.Human.phone:type_name -> writ.user.v3alpha.Phone
+	9,  // 6: writ.user.v3alpha.Human.password:type_name -> writ.user.v3alpha.Password
+	0,  // 7: writ.user.v3alpha.Service.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	13, // 8: writ.user.v3alpha.PatchUser.human:type_name -> writ.user.v3alpha.PatchHuman
+	17, // 9: writ.user.v3alpha.PatchUser.service:type_name -> writ.user.v3alpha.PatchService
+	29, // 10: writ.user.v3alpha.PatchUser.data:type_name -> google.protobuf.Struct
+	14, // 11: writ.user.v3alpha.PatchHuman.profile:type_name -> writ.user.v3alpha.PatchProfile
+	15, // 12: writ.user.v3alpha.PatchHuman.email:type_name -> writ.user.v3alpha.PatchEmail
+	16, // 13: writ.user.v3alpha.PatchHuman.phone:type_name -> writ.user.v3alpha.PatchPhone
+	0,  // 14: writ.user.v3alpha.PatchService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	30, // 15: writ.user.v3alpha.GetUser.details:type_name -> writ.object.v3alpha.Details
+	1,  // 16: writ.user.v3alpha.GetUser.state:type_name -> writ.user.v3alpha.UserState
+	31, // 17: writ.user.v3alpha.GetUser.creation_date:type_name -> google.protobuf.Timestamp
+	19, // 18: writ.user.v3alpha.GetUser.human:type_name -> writ.user.v3alpha.GetHuman
+	22, // 19: writ.user.v3alpha.GetUser.service:type_name -> writ.user.v3alpha.GetService
+	29, // 20: writ.user.v3alpha.GetUser.data:type_name -> google.protobuf.Struct
+	6,  // 21: writ.user.v3alpha.GetHuman.profile:type_name -> writ.user.v3alpha.Profile
+	20, // 22: writ.user.v3alpha.GetHuman.email:type_name -> writ.user.v3alpha.GetEmail
+	21, // 23: writ.user.v3alpha.GetHuman.phone:type_name -> writ.user.v3alpha.GetPhone
+	31, // 24: writ.user.v3alpha.GetHuman.password_changed:type_name -> google.protobuf.Timestamp
+	0,  // 25: writ.user.v3alpha.GetService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	32, // 26: writ.user.v3alpha.UserSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	33, // 27: writ.user.v3alpha.UserSearchFilter.username:type_name -> writ.object.v3alpha.TextFilter
+	24, // 28: writ.user.v3alpha.UserSearchFilter.login_name:type_name -> writ.user.v3alpha.LoginNameFilter
+	33, // 29: writ.user.v3alpha.UserSearchFilter.email:type_name -> writ.object.v3alpha.TextFilter
+	25, // 30: writ.user.v3alpha.UserSearchFilter.in_emails:type_name -> writ.user.v3alpha.InEmailsFilter
+	33, // 31: writ.user.v3alpha.UserSearchFilter.phone:type_name -> writ.object.v3alpha.TextFilter
+	33, // 32: writ.user.v3alpha.UserSearchFilter.display_name:type_name -> writ.object.v3alpha.TextFilter
+	26, // 33: writ.user.v3alpha.UserSearchFilter.state:type_name -> writ.user.v3alpha.UserStateFilter
+	27, // 34: writ.user.v3alpha.UserSearchFilter.type:type_name -> writ.user.v3alpha.UserTypeFilter
+	34, // 35: writ.user.v3alpha.UserSearchFilter.org:type_name -> writ.object.v3alpha.IDFilter
+	33, // 36: writ.user.v3alpha.UserSearchFilter.metadata_key:type_name -> writ.object.v3alpha.TextFilter
+	28, // 37: writ.user.v3alpha.UserSearchFilter.metadata:type_name -> writ.user.v3alpha.MetadataFilter
+	35, // 38: writ.user.v3alpha.UserSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
+	35, // 39: writ.user.v3alpha.UserSearchFilter.change_date:type_name -> writ.object.v3alpha.TimestampFilter
+	36, // 40: writ.user.v3alpha.LoginNameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	1,  // 41: writ.user.v3alpha.UserStateFilter.state:type_name -> writ.user.v3alpha.UserState
+	2,  // 42: writ.user.v3alpha.UserTypeFilter.type:type_name -> writ.user.v3alpha.UserType
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_writ_user_v3alpha_user_proto_init() }

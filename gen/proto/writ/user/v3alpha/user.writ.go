@@ -32,6 +32,16 @@ func (m *User) AppendJSON(b []byte) []byte {
 		b = o.Service.AppendJSON(b)
 		b = append(b, ',')
 	}
+	if m.SchemaId != nil {
+		b = append(b, "\"schemaId\":"...)
+		b = wire.AppendString(b, m.GetSchemaId())
+		b = append(b, ',')
+	}
+	if v := m.GetData(); v != nil {
+		b = append(b, "\"data\":"...)
+		b = wire.AppendMessage(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -222,6 +232,16 @@ func (m *PatchUser) AppendJSON(b []byte) []byte {
 		b = o.Service.AppendJSON(b)
 		b = append(b, ',')
 	}
+	if m.SchemaId != nil {
+		b = append(b, "\"schemaId\":"...)
+		b = wire.AppendString(b, m.GetSchemaId())
+		b = append(b, ',')
+	}
+	if v := m.GetData(); v != nil {
+		b = append(b, "\"data\":"...)
+		b = wire.AppendMessage(b, v)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -398,6 +418,17 @@ func (m *GetUser) AppendJSON(b []byte) []byte {
 	if o, ok := m.GetType().(*GetUser_Service); ok {
 		b = append(b, "\"service\":"...)
 		b = o.Service.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"schemaId\":"...)
+	b = wire.AppendString(b, m.GetSchemaId())
+	b = append(b, ',')
+	b = append(b, "\"schemaRevision\":"...)
+	b = strconv.AppendUint(b, uint64(m.GetSchemaRevision()), 10)
+	b = append(b, ',')
+	if v := m.GetData(); v != nil {
+		b = append(b, "\"data\":"...)
+		b = wire.AppendMessage(b, v)
 		b = append(b, ',')
 	}
 	if len(b) > open {
