@@ -111,7 +111,7 @@ func (c *Clock) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	return State{now, now.Sub(time.Now()).Round(time.Second).String(), c.frozen != nil}
+	return State{now, (-time.Since(now)).Round(time.Second).String(), c.frozen != nil}
 }
 
 // maxBody is how long a change may be.
