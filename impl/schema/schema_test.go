@@ -176,6 +176,9 @@ func TestSEC236_WhoMayReadAndWriteDataSaysTheSchema(t *testing.T) {
 	c.Refused("nobody", "PATCH", nobody, `{"schemaId":""}`, 403, "OWN_PROFILE_ONLY")
 	c.Refused("nobody", "PATCH", nobody, fmt.Sprintf(`{"schemaId":%q}`, id), 403, "OWN_PROFILE_ONLY")
 	c.Refused("second", "GET", nobody, "", 404, "NOT_FOUND")
+	// Who may not read schemas cannot name one, but may write what users have.
+	c.Refused("orgowner", "POST", users, fmt.Sprintf(`{"username":"x","human":{},"schemaId":%q}`, id), 404, "USER_SCHEMA_NOT_FOUND")
+	c.Must("orgowner", "PATCH", nobody, fmt.Sprintf(`{"schemaId":%q,"data":{"rating":2,"level":2}}`, id))
 }
 
 // TestREL025_NoUserKeepsASchemaThatIsGone gives users a schema while it is deleted.

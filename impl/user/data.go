@@ -48,10 +48,15 @@ func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *row, schemaID *s
 	if old.SchemaID != nil && *old.SchemaID == *user.SchemaID && same(next, before) {
 		return nil
 	}
+	// Naming a schema tells whether it exists, so it is for those who may read schemas.
+	named := old.SchemaID == nil || *old.SchemaID != *user.SchemaID
+	if named && !policy.CallFrom(ctx).Holds("userschema.read", policy.Place{InstanceID: user.InstanceID}) {
+		return noSchema(*user.SchemaID)
+	}
 	kept, err := s.queries.HoldSchema(ctx, tx, db.HoldSchemaParams{InstanceID: user.InstanceID, ID: *user.SchemaID})
 	switch {
 	case store.NoRow(err):
-		return fault.New(fault.NotFound, "USER_SCHEMA_NOT_FOUND", "there is no user schema %q", *user.SchemaID).On("user.schemaId")
+		return noSchema(*user.SchemaID)
 	case err != nil:
 		return err
 	case kept.State != int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE):
@@ -78,6 +83,10 @@ func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *row, schemaID *s
 	}
 	user.Data, user.SchemaRevision = text, kept.Revision
 	return nil
+}
+
+func noSchema(id string) *fault.Error {
+	return fault.New(fault.NotFound, "USER_SCHEMA_NOT_FOUND", "there is no user schema %q", id).On("user.schemaId")
 }
 
 // dataOf returns stored data; nothing is an empty object.
