@@ -159,8 +159,9 @@ func TestEveryServedOperationIsTested(t *testing.T) {
 	var published []string
 	for _, item := range server.Document(t).Paths.Map() {
 		for _, operation := range item.Operations() {
-			method, _ := operation.Extensions["x-grpc-method"].(string)
-			published = append(published, method)
+			if method, ok := operation.Extensions["x-grpc-method"].(string); ok { // the OAuth endpoints have none
+				published = append(published, method)
+			}
 		}
 	}
 	slices.Sort(published)

@@ -424,6 +424,11 @@ func TestSEC219_IDsAreNeverUsedAgain(t *testing.T) {
 						holder(req, at, true).Set(to, protoreflect.ValueOfString(name+".example"))
 					}
 				}
+				for _, field := range []protoreflect.Name{"schema_id", "data"} { // of a schema that is not there
+					if to := at[0].Message().Fields().ByName(field); to != nil {
+						holder(req, at, true).Clear(to)
+					}
+				}
 				if addresses := v.addresses(op); len(op.rule().variables) > 0 && len(addresses) > 0 {
 					setAddress(op, req, addresses[0])
 				}
