@@ -108,7 +108,7 @@ func listKeys(cmd *cobra.Command, keeper *signing.Keeper, instanceID string) err
 		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-5s  %s %s\n", key.ID, key.Algorithm, states[key.State], key.DueDate.UTC().Format(time.RFC3339))
 	}
 	if len(keys) == 0 {
-		fmt.Fprintln(cmd.OutOrStdout(), "there are none yet; a node makes the first one when it starts")
+		fmt.Fprintln(cmd.OutOrStdout(), "there are none yet; the first one is made when it is first asked for")
 	}
 	return nil
 }

@@ -82,6 +82,30 @@ func (q *Queries) InstanceIDs(ctx context.Context, db DBTX) ([]string, error) {
 	return items, nil
 }
 
+const instancesWithKeys = `-- name: InstancesWithKeys :many
+SELECT DISTINCT instance_id FROM signing_keys ORDER BY instance_id
+`
+
+func (q *Queries) InstancesWithKeys(ctx context.Context, db DBTX) ([]string, error) {
+	rows, err := db.Query(ctx, instancesWithKeys)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var instance_id string
+		if err := rows.Scan(&instance_id); err != nil {
+			return nil, err
+		}
+		items = append(items, instance_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const lockSigningKeys = `-- name: LockSigningKeys :exec
 SELECT pg_advisory_xact_lock(hashtextextended('signing_keys/' || $1::text, 0))
 `

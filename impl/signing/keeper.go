@@ -255,9 +255,10 @@ func (k *Keeper) Run(ctx context.Context, moved func() <-chan struct{}) {
 	}
 }
 
-// TendAll does what is due for every instance.
+// TendAll does what is due for every instance that has keys; the first one is made
+// when it is first asked for.
 func (k *Keeper) TendAll(ctx context.Context) error {
-	instances, err := db.New().InstanceIDs(ctx, k.DB.Pool)
+	instances, err := db.New().InstancesWithKeys(ctx, k.DB.Pool)
 	for _, id := range instances {
 		if err = k.Tend(ctx, id, Rotation{}); err != nil {
 			return fmt.Errorf("instance %s: %w", id, err)
