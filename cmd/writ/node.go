@@ -126,5 +126,6 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if err := ready(); err != nil { // the listener queues what arrives from here on
 		return err
 	}
+	go debug.FreeOSMemory() // starting left more garbage than running makes in a while
 	return node.Serve(ctx, listener)
 }
