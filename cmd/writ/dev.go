@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -290,6 +292,7 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
   API reference   %[1]s/docs
   OpenAPI         %[1]s/openapi.json
   Messages        %[1]s/_dev/messages
+  Messages        %[1]s/_dev/messages
 `, info.Issuer)
 	if info.User != nil {
 		fmt.Fprintf(out, "  Sign in as      %s / %s\n", info.User.LoginName, info.User.Password)
@@ -300,6 +303,14 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
 		if token.value != "" {
 			fmt.Fprintf(out, "  %-15s %s\n", token.name, token.value)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(info.Clients)) {
+		client := info.Clients[name]
+		proof := cmp.Or(client.ClientSecret, client.KeyFile, "public")
+		fmt.Fprintf(out, "  %-15s %s / %s\n", "Client "+name, client.ClientID, proof)
+	}
+	if user := info.ServiceUser; user != nil {
+		fmt.Fprintf(out, "  %-15s %s / %s\n", "Service user", user.ClientID, user.ClientSecret)
 	}
 	fmt.Fprintf(out, `
   Try it          curl -H "Authorization: Bearer %s" %s/resources/v3alpha/executions/methods

@@ -159,7 +159,7 @@ func (r *run) features(ctx context.Context, level string, flags map[string]bool)
 	return err
 }
 
-// idOr returns the ID that the file asks for, or one of an object that is there.
+// checkID refuses an ID in the file that is not that of the object that is there.
 func checkID(asked, is string) error {
 	if asked != "" && asked != is {
 		return fmt.Errorf("it exists with the ID %q, not %q", is, asked)
