@@ -292,7 +292,6 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
   API reference   %[1]s/docs
   OpenAPI         %[1]s/openapi.json
   Messages        %[1]s/_dev/messages
-  Messages        %[1]s/_dev/messages
 `, info.Issuer)
 	if info.User != nil {
 		fmt.Fprintf(out, "  Sign in as      %s / %s\n", info.User.LoginName, info.User.Password)
