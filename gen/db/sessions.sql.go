@@ -78,3 +78,18 @@ func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParam
 	err := row.Scan(&password_hash)
 	return password_hash, err
 }
+
+const uncountPassword = `-- name: UncountPassword :exec
+UPDATE users SET failed_password_attempts = greatest(failed_password_attempts - 1, 0) WHERE instance_id = $1 AND id = $2
+`
+
+type UncountPasswordParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Takes back the count of a password that was not compared after all.
+func (q *Queries) UncountPassword(ctx context.Context, db DBTX, arg UncountPasswordParams) error {
+	_, err := db.Exec(ctx, uncountPassword, arg.InstanceID, arg.ID)
+	return err
+}

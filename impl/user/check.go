@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"errors"
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/secret"
@@ -22,7 +23,12 @@ func CheckPassword(ctx context.Context, conn db.DBTX, instanceID, userID, passwo
 	if err != nil && !store.NoRow(err) {
 		return false, err
 	}
+	counted := err == nil
 	right, rehash, err := secret.Verify(ctx, hash, password)
+	if err != nil && counted { // it was not compared, so it was no failure: overload must not lock users out
+		uncounted := queries.UncountPassword(context.WithoutCancel(ctx), conn, db.UncountPasswordParams{InstanceID: instanceID, ID: userID})
+		return false, errors.Join(err, uncounted)
+	}
 	if err != nil || !right {
 		return false, err
 	}

@@ -14,5 +14,9 @@ UPDATE users SET failed_password_attempts = failed_password_attempts + 1
 WHERE instance_id = @instance_id AND id = @id AND (@attempts_limit::int = 0 OR failed_password_attempts < @attempts_limit::int)
 RETURNING coalesce(password_hash, '')::text AS password_hash;
 
+-- name: UncountPassword :exec
+-- Takes back the count of a password that was not compared after all.
+UPDATE users SET failed_password_attempts = greatest(failed_password_attempts - 1, 0) WHERE instance_id = @instance_id AND id = @id;
+
 -- name: ForgivePassword :exec
 UPDATE users SET failed_password_attempts = 0 WHERE instance_id = @instance_id AND id = @id;
