@@ -161,7 +161,7 @@ func (t *Table[R]) searchSQL(w *Where, sorting, counted string, page Page) (stri
 	if where == "" {
 		where = "true"
 	}
-	args := append(append([]any(nil), w.args...), counted, page.Limit, page.Offset)
+	args := append(append([]any(nil), w.args...), page.Limit, page.Offset)
 	limit, offset := fmt.Sprintf("$%d::int", len(args)-1), fmt.Sprintf("$%d::bigint", len(args))
 	direction := " DESC"
 	if page.Asc {
@@ -172,8 +172,10 @@ func (t *Table[R]) searchSQL(w *Where, sorting, counted string, page Page) (stri
 		order += ", t.id" + direction
 	}
 	total := "(SELECT count(*) FROM " + t.Table + " t WHERE " + where + ")"
-	known := fmt.Sprintf("$%d::text", len(w.args)+1)
-	total = "CASE WHEN " + known + " <> '' THEN (SELECT sum(n) FROM row_counts c WHERE c.instance_id = $1 AND c.resource = " + known + ") ELSE " + total + " END"
+	if counted != "" { // $1 is the instance
+		args = append(args, counted)
+		total = fmt.Sprintf("(SELECT sum(n) FROM row_counts c WHERE c.instance_id = $1 AND c.resource = $%d)", len(args))
+	}
 	return "WITH page AS (" + t.selectSQL + where + " ORDER BY " + order + " LIMIT " + limit + " OFFSET " + offset + ")" +
 		" SELECT page.*, CASE WHEN (SELECT count(*) FROM page) < " + limit +
 		" THEN (SELECT count(*) FROM page) + " + offset + " ELSE " + total + " END::bigint FROM page", args
