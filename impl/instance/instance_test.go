@@ -285,3 +285,23 @@ func TestNothingOfAnInstanceIsLeftButItsEvents(t *testing.T) {
 	}
 	c.Refused("system", "DELETE", instances+"/"+id, "", 404, "NOT_FOUND")
 }
+
+func TestInstancesAreFoundByEveryFilterAndOrder(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	id := servertest.ID(t, c.Must("system", "POST", instances, `{"name":"found","domain":"found.example"}`))
+	for _, filters := range []string{
+		`{"inIds":{"ids":["` + id + `"]}}`, `{"name":{"name":"found"}}`, `{"domain":{"text":"FOUND","method":"TEXT_FILTER_METHOD_STARTS_WITH_IGNORE_CASE"}}`,
+		`{"blocked":{"value":false}},{"name":{"name":"ou","method":"TEXT_FILTER_METHOD_CONTAINS"}}`,
+	} {
+		for _, column := range []string{"UNSPECIFIED", "ID", "CREATION_DATE", "CHANGE_DATE", "NAME"} {
+			got := c.Must("system", "POST", instances+"/_search?query.limit=1&sortingColumn=INSTANCE_FIELD_NAME_"+column, "["+filters+"]")
+			if !strings.Contains(got.Body, `"totalResult":"1"`) || !strings.Contains(got.Body, id) {
+				t.Errorf("%s by %s: got %s", filters, column, got.Body)
+			}
+		}
+	}
+	if got := c.Must("system", "POST", instances+"/_search?query.limit=1", "[]"); !strings.Contains(got.Body, `"endOfList":false`) {
+		t.Errorf("of several instances one is all: %s", got.Body)
+	}
+}
