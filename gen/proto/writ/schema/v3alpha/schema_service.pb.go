@@ -1325,12 +1325,12 @@ const file_writ_schema_v3alpha_schema_service_proto_rawDesc = "" +
 	"\"USER_SCHEMA_FIELD_NAME_CHANGE_DATE\x10\x03\x12\x1f\n" +
 	"\x1bUSER_SCHEMA_FIELD_NAME_TYPE\x10\x04\x12 \n" +
 	"\x1cUSER_SCHEMA_FIELD_NAME_STATE\x10\x05\x12#\n" +
-	"\x1fUSER_SCHEMA_FIELD_NAME_REVISION\x10\x062\xf5\n" +
+	"\x1fUSER_SCHEMA_FIELD_NAME_REVISION\x10\x062\xf6\n" +
 	"\n" +
 	"\x12ServiceUserSchemas\x12\xc4\x01\n" +
 	"\x10CreateUserSchema\x12,.writ.schema.v3alpha.CreateUserSchemaRequest\x1a-.writ.schema.v3alpha.CreateUserSchemaResponse\"S\xca\xc1\x18\x1b\n" +
-	"\x02\xc9\x01\x12\x10userschema.write\x18\x04*\x01\x02\x82\xd3\xe4\x93\x02.:\vuser_schema\"\x1f/resources/v3alpha/user_schemas\x12\xc3\x01\n" +
-	"\x0fPatchUserSchema\x12+.writ.schema.v3alpha.PatchUserSchemaRequest\x1a,.writ.schema.v3alpha.PatchUserSchemaResponse\"U\xca\xc1\x18\x18\x12\x10userschema.write\x18\x04*\x02\x01\x02\x82\xd3\xe4\x93\x023:\vuser_schema2$/resources/v3alpha/user_schemas/{id}\x12\xba\x01\n" +
+	"\x02\xc9\x01\x12\x10userschema.write\x18\x04*\x01\x02\x82\xd3\xe4\x93\x02.:\vuser_schema\"\x1f/resources/v3alpha/user_schemas\x12\xc4\x01\n" +
+	"\x0fPatchUserSchema\x12+.writ.schema.v3alpha.PatchUserSchemaRequest\x1a,.writ.schema.v3alpha.PatchUserSchemaResponse\"V\xca\xc1\x18\x19\x12\x10userschema.write\x18\x04*\x03\x01\x02\x03\x82\xd3\xe4\x93\x023:\vuser_schema2$/resources/v3alpha/user_schemas/{id}\x12\xba\x01\n" +
 	"\x10DeleteUserSchema\x12,.writ.schema.v3alpha.DeleteUserSchemaRequest\x1a-.writ.schema.v3alpha.DeleteUserSchemaResponse\"I\xca\xc1\x18\x19\x12\x11userschema.delete\x18\x04*\x02\x01\x03\x82\xd3\xe4\x93\x02&*$/resources/v3alpha/user_schemas/{id}\x12\xae\x01\n" +
 	"\rGetUserSchema\x12).writ.schema.v3alpha.GetUserSchemaRequest\x1a*.writ.schema.v3alpha.GetUserSchemaResponse\"F\xca\xc1\x18\x16\x12\x0fuserschema.read\x18\x04*\x01\x01\x82\xd3\xe4\x93\x02&\x12$/resources/v3alpha/user_schemas/{id}\x12\xc3\x01\n" +
 	"\x11SearchUserSchemas\x12-.writ.schema.v3alpha.SearchUserSchemasRequest\x1a..writ.schema.v3alpha.SearchUserSchemasResponse\"O\xca\xc1\x18\x13\x12\x0fuserschema.read\x18\x04\x82\xd3\xe4\x93\x022:\afilters\"'/resources/v3alpha/user_schemas/_search\x12\xc9\x01\n" +
