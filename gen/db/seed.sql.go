@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-const eventsSince = `-- name: EventsSince :many
-SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() AND sequence > $1::bigint ORDER BY sequence
+const eventsOfTransaction = `-- name: EventsOfTransaction :many
+SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() ORDER BY sequence
 `
 
-type EventsSinceRow struct {
+type EventsOfTransactionRow struct {
 	EventType     string          `db:"event_type"`
 	AggregateType string          `db:"aggregate_type"`
 	AggregateID   string          `db:"aggregate_id"`
@@ -23,15 +23,15 @@ type EventsSinceRow struct {
 }
 
 // The events of this transaction.
-func (q *Queries) EventsSince(ctx context.Context, db DBTX, sequence int64) ([]EventsSinceRow, error) {
-	rows, err := db.Query(ctx, eventsSince, sequence)
+func (q *Queries) EventsOfTransaction(ctx context.Context, db DBTX) ([]EventsOfTransactionRow, error) {
+	rows, err := db.Query(ctx, eventsOfTransaction)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []EventsSinceRow{}
+	items := []EventsOfTransactionRow{}
 	for rows.Next() {
-		var i EventsSinceRow
+		var i EventsOfTransactionRow
 		if err := rows.Scan(
 			&i.EventType,
 			&i.AggregateType,
@@ -84,17 +84,6 @@ SELECT pg_advisory_xact_lock(hashtextextended('seed', 0))
 func (q *Queries) LockSeed(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, lockSeed)
 	return err
-}
-
-const newestSequence = `-- name: NewestSequence :one
-SELECT coalesce(max(sequence), 0)::bigint FROM events WHERE xid = pg_current_xact_id()
-`
-
-func (q *Queries) NewestSequence(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, newestSequence)
-	var column_1 int64
-	err := row.Scan(&column_1)
-	return column_1, err
 }
 
 const orgByName = `-- name: OrgByName :one

@@ -300,14 +300,15 @@ func (q *Queries) PrimaryDomains(ctx context.Context, db DBTX) ([]string, error)
 }
 
 const primaryHost = `-- name: PrimaryHost :one
-SELECT domain FROM domains WHERE instance_id = $1 AND org_id IS NULL AND is_primary
+SELECT coalesce((SELECT domain FROM domains WHERE instance_id = $1 AND org_id IS NULL AND is_primary), 'localhost')::text AS host
 `
 
+// The primary domain of an instance; localhost while it has none.
 func (q *Queries) PrimaryHost(ctx context.Context, db DBTX, instanceID string) (string, error) {
 	row := db.QueryRow(ctx, primaryHost, instanceID)
-	var domain string
-	err := row.Scan(&domain)
-	return domain, err
+	var host string
+	err := row.Scan(&host)
+	return host, err
 }
 
 const updateFeatures = `-- name: UpdateFeatures :exec

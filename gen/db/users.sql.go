@@ -8,7 +8,6 @@ package db
 import (
 	"context"
 	"encoding/json"
-	"time"
 )
 
 const holdSchema = `-- name: HoldSchema :one
@@ -99,38 +98,6 @@ func (q *Queries) MembershipPlaces(ctx context.Context, db DBTX, arg MembershipP
 	return items, nil
 }
 
-const publicKeyOfUser = `-- name: PublicKeyOfUser :one
-SELECT k.public_key, u.org_id::text AS org_id FROM machine_keys k
-JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE k.instance_id = $1 AND k.id = $2 AND k.user_id = $3 AND u.state = 1 AND o.state = 1
-    AND (k.expiration_date IS NULL OR k.expiration_date > $4::timestamptz)
-`
-
-type PublicKeyOfUserParams struct {
-	InstanceID string    `db:"instance_id"`
-	KeyID      string    `db:"key_id"`
-	UserID     string    `db:"user_id"`
-	Now        time.Time `db:"now"`
-}
-
-type PublicKeyOfUserRow struct {
-	PublicKey string `db:"public_key"`
-	OrgID     string `db:"org_id"`
-}
-
-// A key that an active service user signs with.
-func (q *Queries) PublicKeyOfUser(ctx context.Context, db DBTX, arg PublicKeyOfUserParams) (PublicKeyOfUserRow, error) {
-	row := db.QueryRow(ctx, publicKeyOfUser,
-		arg.InstanceID,
-		arg.KeyID,
-		arg.UserID,
-		arg.Now,
-	)
-	var i PublicKeyOfUserRow
-	err := row.Scan(&i.PublicKey, &i.OrgID)
-	return i, err
-}
-
 const rehashPassword = `-- name: RehashPassword :exec
 UPDATE users SET password_hash = $1::text WHERE instance_id = $2 AND id = $3 AND password_hash = $4::text
 `
@@ -191,37 +158,4 @@ func (q *Queries) SchemaRevisions(ctx context.Context, db DBTX, arg SchemaRevisi
 		return nil, err
 	}
 	return items, nil
-}
-
-const serviceUserBySecret = `-- name: ServiceUserBySecret :one
-SELECT u.id, u.org_id::text AS org_id FROM users u JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE u.instance_id = $1 AND u.username_folded = $2 AND u.user_type = 2 AND u.state = 1 AND o.state = 1
-    AND (u.secret_hash = $3 OR u.old_secret_hash = $3 AND u.old_secret_until > $4::timestamptz)
-LIMIT 1
-`
-
-type ServiceUserBySecretParams struct {
-	InstanceID     string    `db:"instance_id"`
-	UsernameFolded string    `db:"username_folded"`
-	SecretHash     []byte    `db:"secret_hash"`
-	Now            time.Time `db:"now"`
-}
-
-type ServiceUserBySecretRow struct {
-	ID    string `db:"id"`
-	OrgID string `db:"org_id"`
-}
-
-// The active service user of a client ID (its username) and a client secret. Usernames
-// are unique in their organization only; the secret, of 256 bits, tells which it is.
-func (q *Queries) ServiceUserBySecret(ctx context.Context, db DBTX, arg ServiceUserBySecretParams) (ServiceUserBySecretRow, error) {
-	row := db.QueryRow(ctx, serviceUserBySecret,
-		arg.InstanceID,
-		arg.UsernameFolded,
-		arg.SecretHash,
-		arg.Now,
-	)
-	var i ServiceUserBySecretRow
-	err := row.Scan(&i.ID, &i.OrgID)
-	return i, err
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/subtle"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/secret"
 )
 
@@ -19,7 +19,7 @@ import (
 // bits, so one hash is enough (SEC-053).
 func newSecret() (string, []byte) {
 	made := secret.Random()
-	hash := sha256.Sum256([]byte(made))
+	hash := policy.HashToken(made)
 	return made, hash[:]
 }
 
@@ -27,7 +27,7 @@ func newSecret() (string, []byte) {
 // one before it while both are. It takes the same time whatever it finds; without
 // an application row may be the zero value.
 func Verify(row *db.App, asked string, now time.Time) bool {
-	hash := sha256.Sum256([]byte(asked))
+	hash := policy.HashToken(asked)
 	current := subtle.ConstantTimeCompare(hash[:], row.SecretHash)
 	old := subtle.ConstantTimeCompare(hash[:], row.OldSecretHash)
 	if row.OldSecretUntil == nil || !now.Before(*row.OldSecretUntil) {
@@ -44,12 +44,8 @@ func (s *Service) RegenerateSecret(ctx context.Context, req *appv3.RegenerateSec
 		if !usesSecret(row) {
 			return fault.New(fault.FailedPrecondition, "NO_SECRET", "the application does not authenticate with a secret")
 		}
-		old, overlap := row.SecretHash, req.GetRotation().GetOverlap().AsDuration()
-		row.SecretHash, row.OldSecretHash, row.OldSecretUntil = hash, nil, nil
-		if overlap > 0 && old != nil {
-			until := s.Now().Add(overlap).Truncate(time.Microsecond)
-			row.OldSecretHash, row.OldSecretUntil = old, &until
-		}
+		row.OldSecretHash, row.OldSecretUntil = secret.Retire(row.SecretHash, s.Now(), req.GetRotation().GetOverlap().AsDuration())
+		row.SecretHash = hash
 		return nil
 	})
 	if err != nil {

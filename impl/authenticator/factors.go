@@ -77,7 +77,7 @@ func (f *Factors) Issue(ctx context.Context, tx pgx.Tx, purpose Purpose, row *db
 	if err != nil {
 		return "", err
 	}
-	domain, err := f.domain(ctx, tx, row.InstanceID)
+	domain, err := f.queries.PrimaryHost(ctx, tx, row.InstanceID) // never from the request (SEC-171)
 	if err != nil {
 		return "", err
 	}
@@ -90,16 +90,6 @@ func (f *Factors) Issue(ctx context.Context, tx pgx.Tx, purpose Purpose, row *db
 		m.Kind, m.Template = message.Email, "otp_email"
 	}
 	return "", message.Queue(ctx, tx, &f.Env, m)
-}
-
-// domain is the name of the instance for people. It never comes from the request
-// (SEC-171).
-func (f *Factors) domain(ctx context.Context, tx db.DBTX, instanceID string) (string, error) {
-	host, err := f.queries.PrimaryHost(ctx, tx, instanceID)
-	if store.NoRow(err) {
-		return "localhost", nil
-	}
-	return host, err
 }
 
 // count counts a try of the user before anybody learns whether it is right, in

@@ -181,7 +181,7 @@ func (s *Service) AddTOTP(ctx context.Context, req *authv3.AddTOTPRequest) (*aut
 		if err != nil {
 			return err
 		}
-		issuer, err := s.factors.domain(ctx, tx, user.InstanceID)
+		issuer, err := s.queries.PrimaryHost(ctx, tx, user.InstanceID)
 		if err != nil {
 			return err
 		}

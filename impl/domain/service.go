@@ -60,13 +60,9 @@ func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRe
 	if policy.CallFrom(ctx).Caller.InstanceID == "" {
 		row.IsVerified, row.ValidationToken = true, ""
 	}
-	if !row.IsVerified {
-		details, err := s.domains.Create(ctx, row, &eventv1.DomainAdded{})
-		return &domainv3.CreateDomainResponse{Details: details}, err
-	}
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
-		if details, err = s.domains.Create(store.Within(ctx, tx), row, &eventv1.DomainAdded{}); err != nil {
+		if details, err = s.domains.Create(store.Within(ctx, tx), row, &eventv1.DomainAdded{}); err != nil || !row.IsVerified {
 			return err
 		}
 		return s.claim(ctx, tx, row)
@@ -213,11 +209,8 @@ func (s *Service) claim(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
 		return nil
 	}
 	host, err := s.queries.PrimaryHost(ctx, tx, row.InstanceID)
-	if err != nil && !store.NoRow(err) {
+	if err != nil {
 		return err
-	}
-	if host == "" {
-		host = "localhost" // as in default domains
 	}
 	users, err := s.queries.LockUsersOfDomain(ctx, tx, db.LockUsersOfDomainParams{
 		InstanceID: row.InstanceID, OrgID: row.OrgID, Suffix: resource.Literal("@" + row.Domain),

@@ -85,11 +85,8 @@ func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrgan
 // or with part of its ID in the name when another one has that.
 func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *row) error {
 	host, err := s.queries.PrimaryHost(ctx, tx, org.InstanceID)
-	if err != nil && !store.NoRow(err) {
+	if err != nil {
 		return err
-	}
-	if host == "" {
-		host = "localhost"
 	}
 	label := domainLabel(org.Name)
 	for _, name := range []string{label, label + "-" + domainLabel(org.ID)[max(0, len(domainLabel(org.ID))-12):], domainLabel(org.ID)} {

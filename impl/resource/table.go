@@ -2,14 +2,12 @@ package resource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
@@ -95,17 +93,6 @@ type Table[R any] struct {
 	selectSQL, insertSQL, updateSQL string
 }
 
-// column is a field of R and the SQL it is read from.
-type column struct {
-	name  string
-	sql   string
-	index []int
-	kind  reflect.Kind // of what it holds; of a pointer what it points to
-}
-
-// twin is a text and its case-folded copy, which text filters compare.
-type twin struct{ text, folded *column }
-
 // NewTable returns the table of a spec. It panics when R and the spec do not fit
 // together, a defect that the first start finds.
 func NewTable[R any](env Env, spec Spec) *Table[R] {
@@ -137,105 +124,6 @@ func NewTable[R any](env Env, spec Spec) *Table[R] {
 	}
 	t.prepare()
 	return t
-}
-
-// read collects the columns of a struct.
-func (t *Table[R]) read(of reflect.Type, index []int, computed *[]column) {
-	for i := range of.NumField() {
-		field := of.Field(i)
-		at := append(append([]int(nil), index...), i)
-		name, expression := field.Tag.Get("db"), field.Tag.Get("sql")
-		switch {
-		case field.Anonymous:
-			t.read(field.Type, at, computed)
-		case expression != "":
-			*computed = append(*computed, column{snake(field.Name), expression, at, kindOf(field.Type)})
-		case name != "":
-			t.columns = append(t.columns, column{name, "t." + name, at, kindOf(field.Type)})
-		default:
-			panic(fmt.Sprintf("resource: %s.%s is no column", of, field.Name))
-		}
-	}
-}
-
-func kindOf(of reflect.Type) reflect.Kind {
-	if of.Kind() == reflect.Pointer {
-		of = of.Elem()
-	}
-	return of.Kind()
-}
-
-// column returns a column that has to be there.
-func (t *Table[R]) column(name string) *column {
-	if c := t.byName[name]; c != nil {
-		return c
-	}
-	panic(fmt.Sprintf("resource: %s has no column %s", t.Table, name))
-}
-
-// eventParameters is how many parameters append_event takes; they follow those of
-// the row.
-const eventParameters = 9
-
-// prepare writes the statements.
-func (t *Table[R]) prepare() {
-	var read, names, values, sets []string
-	for i, c := range t.columns {
-		read = append(read, c.sql+" AS "+c.name)
-		if i >= t.stored {
-			continue
-		}
-		parameter := fmt.Sprintf("$%d", i+1)
-		if c.name == "sequence" {
-			var appended []string
-			for j := range eventParameters {
-				appended = append(appended, fmt.Sprintf("$%d", t.stored+j+1))
-			}
-			// The row's own parameter of the sequence is there but not used: the
-			// cast gives it a type.
-			parameter = "coalesce(append_event(" + strings.Join(appended, ", ") + "), " + parameter + "::bigint)"
-		}
-		name := `"` + c.name + `"` // some are words of SQL, such as group
-		names, values, sets = append(names, name), append(values, parameter), append(sets, name+" = "+parameter)
-	}
-	t.selectSQL = "SELECT " + strings.Join(read, ", ") + " FROM " + t.Table + " t WHERE "
-	t.insertSQL = "INSERT INTO " + t.Table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ") RETURNING sequence"
-	key := fmt.Sprintf("t.id = $%d", t.at("id"))
-	if t.Under != "" {
-		key += fmt.Sprintf(" AND t.%s = $%d", t.Under, t.at(t.Under))
-	}
-	if !t.System {
-		key = fmt.Sprintf("t.instance_id = $%d AND %s", t.at("instance_id"), key)
-	}
-	t.updateSQL = "UPDATE " + t.Table + " t SET " + strings.Join(sets, ", ") + " WHERE " + key + " RETURNING sequence"
-}
-
-// at returns the parameter number of a stored column.
-func (t *Table[R]) at(name string) int {
-	for i := range t.columns {
-		if t.columns[i].name == name {
-			return i + 1
-		}
-	}
-	panic(fmt.Sprintf("resource: %s has no column %s", t.Table, name))
-}
-
-// value returns the column of a row.
-func (c *column) value(row reflect.Value) reflect.Value { return row.Elem().FieldByIndex(c.index) }
-
-// text returns a column of text, "" for NULL or when there is no such column.
-func (c *column) text(row reflect.Value) string {
-	if c == nil {
-		return ""
-	}
-	v := c.value(row)
-	if v.Kind() == reflect.Pointer {
-		if v.IsNil() {
-			return ""
-		}
-		v = v.Elem()
-	}
-	return v.String()
 }
 
 // instanceOf returns the instance a row belongs to; "" for the system.
@@ -326,11 +214,6 @@ func (t *Table[R]) Unused(ctx context.Context, tx pgx.Tx, id, aggregate string) 
 	return err
 }
 
-// IDTaken is the refusal of an ID that is or was in use.
-func (t *Table[R]) IDTaken() *fault.Error {
-	return fault.New(fault.AlreadyExists, upper(t.Kind+"_ID_TAKEN"), "the ID is or was in use").On(lowerCamel(t.Kind) + ".id")
-}
-
 func (t *Table[R]) one(ctx context.Context, tx db.DBTX, lock, id string, keys []Key) (*R, error) {
 	call := policy.CallFrom(ctx)
 	condition, args := t.where(call, id, keys)
@@ -345,11 +228,6 @@ func (t *Table[R]) one(ctx context.Context, tx db.DBTX, lock, id string, keys []
 		return nil, t.Missing(id)
 	}
 	return row, err
-}
-
-// Missing is the refusal of an ID that does not exist for the caller.
-func (t *Table[R]) Missing(id string) *fault.Error {
-	return fault.New(fault.NotFound, "NOT_FOUND", "there is no %s %q", t.Kind, id)
 }
 
 // targets returns where the columns of a row are scanned to.
@@ -546,60 +424,4 @@ func (t *Table[R]) SetState(ctx context.Context, id string, to int16, payload ev
 		state.SetInt(int64(to))
 		return nil
 	})
-}
-
-// Refusal translates a violated constraint by its name; any other error stays.
-func (t *Table[R]) Refusal(err error) error { return t.refusal(err, nil) }
-
-// refusal is Refusal with the row that violated it, to name the value.
-func (t *Table[R]) refusal(err error, row *R) error {
-	refused, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return err
-	}
-	if refusal := t.Refusals[refused.ConstraintName]; refusal != nil {
-		return refusal()
-	}
-	if refused.ConstraintName == t.Table+"_pkey" {
-		return t.IDTaken()
-	}
-	name, ours := strings.CutPrefix(refused.ConstraintName, t.Table+"_")
-	if column, unique := strings.CutSuffix(name, "_key"); ours && unique {
-		value := ""
-		if row != nil && t.byName[column] != nil {
-			value = fmt.Sprintf(" %q", t.byName[column].text(reflect.ValueOf(row)))
-		}
-		return fault.New(fault.AlreadyExists, upper(t.Kind+"_"+column+"_TAKEN"), "the %s%s is taken by another %s", strings.ReplaceAll(column, "_", " "), value, t.Kind).
-			On(lowerCamel(t.Kind) + "." + lowerCamel(column))
-	}
-	if target, foreign := strings.CutSuffix(name, "_fkey"); ours && foreign {
-		return fault.New(fault.NotFound, upper(target+"_NOT_FOUND"), "the %s does not exist", strings.ReplaceAll(target, "_", " ")).
-			On(lowerCamel(t.Kind) + "." + lowerCamel(target+"_id"))
-	}
-	return err
-}
-
-func upper(text string) string {
-	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
-}
-
-// lowerCamel spells words with underscores or spaces as JSON does.
-func lowerCamel(text string) string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == ' ' })
-	for i, word := range words[1:] {
-		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-	}
-	return strings.Join(words, "")
-}
-
-// snake spells a Go name as a column.
-func snake(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if r >= 'A' && r <= 'Z' && i > 0 && name[i-1] >= 'a' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
 }

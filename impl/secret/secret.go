@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	"golang.org/x/crypto/argon2"
 )
@@ -16,6 +17,16 @@ func Random() string {
 	var bits [32]byte
 	_, _ = rand.Read(bits[:]) // never fails: it crashes the program instead
 	return base64.RawURLEncoding.EncodeToString(bits[:])
+}
+
+// Retire returns what is stored of a secret that another one replaces: the hash
+// and until when it stays good, or nothing without an overlap (SEC-059).
+func Retire(hash []byte, now time.Time, overlap time.Duration) ([]byte, *time.Time) {
+	if hash == nil || overlap <= 0 {
+		return nil, nil
+	}
+	until := now.Add(overlap).Truncate(time.Microsecond)
+	return hash, &until
 }
 
 // The argon2id parameters of new hashes: 19 MiB, two passes, one lane.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
@@ -117,10 +116,6 @@ func (r *run) apply(ctx context.Context, file *File) error {
 	if err := r.queries.LockSeed(ctx, r.tx); err != nil {
 		return err
 	}
-	before, err := r.queries.NewestSequence(ctx, r.tx)
-	if err != nil {
-		return err
-	}
 	system := r.in(ctx, policy.Context{Level: policyv1.Level_LEVEL_SYSTEM})
 	if err := r.features(system, "System", file.System.Features); err != nil {
 		return err
@@ -135,7 +130,7 @@ func (r *run) apply(ctx context.Context, file *File) error {
 			return fmt.Errorf("instance %q: %w", instance.Name, err)
 		}
 	}
-	events, err := r.queries.EventsSince(ctx, r.tx, before)
+	events, err := r.queries.EventsOfTransaction(ctx, r.tx)
 	if err != nil {
 		return err
 	}
@@ -186,8 +181,4 @@ func (r *run) unknown(path string, exists bool, generate func() string) string {
 func (r *run) keep(path, value string) {
 	r.applied.Secrets[path] = value
 	r.applied.Generated = append(r.applied.Generated, path)
-}
-
-func sameTime(a, b *time.Time) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
 }

@@ -329,7 +329,7 @@ func (r *run) token(ctx context.Context, user *db.User, path string, token Token
 	}
 	hash := policy.HashToken(value)
 	if exists {
-		if bytes.Equal(old.TokenHash, hash[:]) && sameTime(old.ExpirationDate, token.Expires) {
+		if bytes.Equal(old.TokenHash, hash[:]) && store.SameTime(old.ExpirationDate, token.Expires) {
 			return value, nil
 		}
 		if _, err := r.tables.tokens.Delete(ctx, old.ID, &eventv1.PATRemoved{TokenId: old.ID}, nil); err != nil {

@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -9,6 +10,7 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/resource"
 )
 
@@ -59,4 +61,10 @@ func (s *Service) SearchUserMetadata(ctx context.Context, req *userv3.SearchUser
 			return &userv3.GetUserMetadata{Key: entry.ID}
 		}),
 	}, err
+}
+
+// isNotFound reports whether an error says that something does not exist.
+func isNotFound(err error) bool {
+	refusal, ok := errors.AsType[*fault.Error](err)
+	return ok && refusal.Kind == fault.NotFound
 }

@@ -2,8 +2,6 @@ package user
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/store"
 )
 
 // newPassword is a password in plain text or as a hash: userv3.Password and
@@ -63,7 +62,7 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 	}
 	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(_ pgx.Tx, now *row) error {
 		// Not the hash, which the check may have replaced by a better one.
-		if !sameTime(now.PasswordChanged, changed) {
+		if !store.SameTime(now.PasswordChanged, changed) {
 			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
 		}
 		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
@@ -73,14 +72,10 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 	return &userv3.SetPasswordResponse{Details: details}, err
 }
 
-func sameTime(a, b *time.Time) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
-}
-
 func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv3.SetPassword) error {
 	const field = "newPassword.currentPassword"
 	if policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
-		if err := s.mayBecome(ctx, s.DB.Conn(ctx), user); err != nil {
+		if err := policy.CallFrom(ctx).MayBecome(ctx, s.DB.Conn(ctx), user.InstanceID, user.ID); err != nil {
 			return err
 		}
 	} else {
@@ -99,10 +94,4 @@ func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}
 	return err
-}
-
-// isNotFound reports whether an error says that something does not exist.
-func isNotFound(err error) bool {
-	refusal, ok := errors.AsType[*fault.Error](err)
-	return ok && refusal.Kind == fault.NotFound
 }

@@ -74,7 +74,7 @@ func (s *Service) mayPatch(ctx context.Context, tx pgx.Tx, user *row, patch *use
 		}
 	}
 	if of.GetEmail() != nil || of.GetPhone() != nil {
-		return s.mayBecome(ctx, tx, user)
+		return policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
 	}
 	return nil
 }

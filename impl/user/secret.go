@@ -23,15 +23,11 @@ func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecr
 		if user.UserType != service {
 			return notService()
 		}
-		if err := s.mayBecome(ctx, tx, user); err != nil {
+		if err := policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID); err != nil {
 			return err
 		}
 		clientID = user.Username
-		user.OldSecretHash, user.OldSecretUntil = nil, nil
-		if overlap := req.GetSecret().GetOverlap().AsDuration(); overlap > 0 && user.SecretHash != nil {
-			until := s.Now().Add(overlap)
-			user.OldSecretHash, user.OldSecretUntil = user.SecretHash, &until
-		}
+		user.OldSecretHash, user.OldSecretUntil = secret.Retire(user.SecretHash, s.Now(), req.GetSecret().GetOverlap().AsDuration())
 		user.SecretHash = hash[:]
 		return nil
 	})

@@ -205,12 +205,6 @@ func placeOf(user *row) policy.Place {
 	return at
 }
 
-// mayBecome refuses to give the means to act as a user who holds roles that the
-// caller could not give (SEC-235).
-func (s *Service) mayBecome(ctx context.Context, tx db.DBTX, user *row) error {
-	return policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
-}
-
 // lockService locks a service user to whom the caller may give credentials.
 func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*row, error) {
 	user, err := s.users.Lock(ctx, tx, id)
@@ -220,7 +214,7 @@ func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*row, 
 	if user.UserType != service {
 		return nil, notService()
 	}
-	return user, s.mayBecome(ctx, tx, user)
+	return user, policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
 }
 
 func notService() *fault.Error {

@@ -14,12 +14,9 @@ SELECT id FROM organizations WHERE instance_id = @instance_id AND name = @name;
 -- name: TokenOfUser :one
 SELECT id, token_hash, expiration_date FROM personal_access_tokens WHERE instance_id = @instance_id AND user_id = @user_id AND name = @name;
 
--- name: NewestSequence :one
-SELECT coalesce(max(sequence), 0)::bigint FROM events WHERE xid = pg_current_xact_id();
-
--- name: EventsSince :many
+-- name: EventsOfTransaction :many
 -- The events of this transaction.
-SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() AND sequence > @sequence::bigint ORDER BY sequence;
+SELECT event_type, aggregate_type, aggregate_id, payload FROM events WHERE xid = pg_current_xact_id() ORDER BY sequence;
 
 -- name: UserByUsername :one
 SELECT id FROM users WHERE instance_id = @instance_id AND org_id IS NOT DISTINCT FROM sqlc.narg(org_id) AND username_folded = @username_folded;

@@ -49,7 +49,8 @@ UPDATE features SET flags = @flags, sequence = @sequence, change_date = @change_
 SELECT pg_advisory_xact_lock(hashtextextended(@instance_id::text || '/' || @name::text, 1));
 
 -- name: PrimaryHost :one
-SELECT domain FROM domains WHERE instance_id = @instance_id AND org_id IS NULL AND is_primary;
+-- The primary domain of an instance; localhost while it has none.
+SELECT coalesce((SELECT domain FROM domains WHERE instance_id = @instance_id AND org_id IS NULL AND is_primary), 'localhost')::text AS host;
 
 -- name: EverUsed :one
 -- IDs are never given again: the events of a deleted object stay (SEC-219).

@@ -8,21 +8,6 @@ SELECT level, object_id, coalesce(org_id, '')::text AS org_id, coalesce(project_
     coalesce(project_grant_id, '')::text AS project_grant_id, roles
 FROM memberships WHERE instance_id = @instance_id AND user_id = @user_id;
 
--- name: ServiceUserBySecret :one
--- The active service user of a client ID (its username) and a client secret. Usernames
--- are unique in their organization only; the secret, of 256 bits, tells which it is.
-SELECT u.id, u.org_id::text AS org_id FROM users u JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE u.instance_id = @instance_id AND u.username_folded = @username_folded AND u.user_type = 2 AND u.state = 1 AND o.state = 1
-    AND (u.secret_hash = @secret_hash OR u.old_secret_hash = @secret_hash AND u.old_secret_until > @now::timestamptz)
-LIMIT 1;
-
--- name: PublicKeyOfUser :one
--- A key that an active service user signs with.
-SELECT k.public_key, u.org_id::text AS org_id FROM machine_keys k
-JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE k.instance_id = @instance_id AND k.id = @key_id AND k.user_id = @user_id AND u.state = 1 AND o.state = 1
-    AND (k.expiration_date IS NULL OR k.expiration_date > @now::timestamptz);
-
 -- name: RehashPassword :exec
 -- Replaces a hash by a better one of the same password, unless it was changed.
 UPDATE users SET password_hash = @password_hash::text WHERE instance_id = @instance_id AND id = @id AND password_hash = @old_hash::text;
