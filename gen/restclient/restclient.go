@@ -1796,6 +1796,42 @@ type AddTOTPReply struct {
 	URI string `json:"uri"`
 }
 
+// Address Address is a postal address.
+type Address struct {
+	// Country The country, by name.
+	Country string `json:"country"`
+
+	// Locality The city or place.
+	Locality string `json:"locality"`
+
+	// PostalCode The postal code.
+	PostalCode string `json:"postalCode"`
+
+	// Region The state, province or region.
+	Region string `json:"region"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress string `json:"streetAddress"`
+}
+
+// AddressInput Address is a postal address.
+type AddressInput struct {
+	// Country The country, by name.
+	Country *string `json:"country,omitempty"`
+
+	// Locality The city or place.
+	Locality *string `json:"locality,omitempty"`
+
+	// PostalCode The postal code.
+	PostalCode *string `json:"postalCode,omitempty"`
+
+	// Region The state, province or region.
+	Region *string `json:"region,omitempty"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress *string `json:"streetAddress,omitempty"`
+}
+
 // App App is an application of a project.
 type App struct {
 	// API An API that checks tokens at the introspection endpoint.
@@ -2592,6 +2628,9 @@ type GetExecution struct {
 
 // GetHuman GetHuman is a person.
 type GetHuman struct {
+	// Address Where they live; empty where it is not told.
+	Address *Address `json:"address,omitempty"`
+
 	// Email Their e-mail address; the address is empty when there is none.
 	Email *GetEmail `json:"email,omitempty"`
 
@@ -2610,6 +2649,9 @@ type GetHuman struct {
 
 // GetInstance GetInstance is an instance with its details.
 type GetInstance struct {
+	// AllowRegistration Whether people may register themselves at the login (prompt=create).
+	AllowRegistration bool `json:"allowRegistration"`
+
 	// AuditLogRetention How long events are kept; 0s: for good.
 	//
 	// Example: 10s
@@ -3011,6 +3053,9 @@ type GrantTypesTypes string
 
 // Human Human is a person.
 type Human struct {
+	// Address Where they live.
+	Address *AddressInput `json:"address,omitempty"`
+
 	// Email Their e-mail address.
 	Email *Email `json:"email,omitempty"`
 
@@ -3056,6 +3101,9 @@ type IncludeFilter struct {
 
 // Instance Instance is a tenant.
 type Instance struct {
+	// AllowRegistration Whether people may register themselves at the login (prompt=create).
+	AllowRegistration *bool `json:"allowRegistration,omitempty"`
+
 	// Domain The domain that finds it, its primary one. Without one only the only instance of an installation is found.
 	Domain *string `json:"domain,omitempty"`
 
@@ -3567,6 +3615,24 @@ type PatchAPIConfig struct {
 // PatchAPIConfigAuthMethodType BASIC or PRIVATE_KEY_JWT.
 type PatchAPIConfigAuthMethodType string
 
+// PatchAddress PatchAddress is a postal address; only fields present are changed.
+type PatchAddress struct {
+	// Country The country, by name.
+	Country *string `json:"country,omitempty"`
+
+	// Locality The city or place.
+	Locality *string `json:"locality,omitempty"`
+
+	// PostalCode The postal code.
+	PostalCode *string `json:"postalCode,omitempty"`
+
+	// Region The state, province or region.
+	Region *string `json:"region,omitempty"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress *string `json:"streetAddress,omitempty"`
+}
+
 // PatchApp PatchApp changes the fields of an application that are present. It stays what it is: an OpenID client or an API.
 type PatchApp struct {
 	// API Of an API.
@@ -3608,6 +3674,9 @@ type PatchEmail struct {
 
 // PatchHuman PatchHuman changes the fields of a human that are present.
 type PatchHuman struct {
+	// Address Where they live.
+	Address *PatchAddress `json:"address,omitempty"`
+
 	// Email Their e-mail address.
 	Email *PatchEmail `json:"email,omitempty"`
 
@@ -3623,6 +3692,9 @@ type PatchHuman struct {
 
 // PatchInstance PatchInstance changes the fields of an instance that are present.
 type PatchInstance struct {
+	// AllowRegistration Whether people may register themselves at the login (prompt=create).
+	AllowRegistration *bool `json:"allowRegistration,omitempty"`
+
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
 }
@@ -3727,20 +3799,41 @@ type PatchPhone struct {
 
 // PatchProfile PatchProfile changes how a human is called.
 type PatchProfile struct {
+	// Birthdate A new day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate *string `json:"birthdate,omitempty"`
+
 	// DisplayName What to show; empty for the default. A default follows the names.
 	DisplayName *string `json:"displayName,omitempty"`
 
 	// FamilyName A new family name.
 	FamilyName *string `json:"familyName,omitempty"`
 
+	// Gender A new gender, in words.
+	Gender *string `json:"gender,omitempty"`
+
 	// GivenName A new given name.
 	GivenName *string `json:"givenName,omitempty"`
+
+	// MiddleName A new middle name.
+	MiddleName *string `json:"middleName,omitempty"`
 
 	// NickName A new nick name.
 	NickName *string `json:"nickName,omitempty"`
 
+	// PictureURL A picture of the user.
+	PictureURL *string `json:"pictureUrl,omitempty"`
+
 	// PreferredLanguage A new language; empty for the default.
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+
+	// ProfileURL A new page of the user about themselves.
+	ProfileURL *string `json:"profileUrl,omitempty"`
+
+	// WebsiteURL A new website of the user or their organization.
+	WebsiteURL *string `json:"websiteUrl,omitempty"`
+
+	// Zoneinfo A new time zone, a name of the IANA database.
+	Zoneinfo *string `json:"zoneinfo,omitempty"`
 }
 
 // PatchProject PatchProject changes the fields of a project that are present.
@@ -3965,38 +4058,80 @@ type PrivateLabelingSetting string
 
 // Profile Profile is how a human is called.
 type Profile struct {
+	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate string `json:"birthdate"`
+
 	// DisplayName What to show; by default the given and family name, or else the username.
 	DisplayName string `json:"displayName"`
 
 	// FamilyName The family name.
 	FamilyName string `json:"familyName"`
 
+	// Gender The gender, in words.
+	Gender string `json:"gender"`
+
 	// GivenName The given name.
 	GivenName string `json:"givenName"`
+
+	// MiddleName The middle name.
+	MiddleName string `json:"middleName"`
 
 	// NickName The nick name.
 	NickName string `json:"nickName"`
 
+	// PictureURL A picture of the user.
+	PictureURL string `json:"pictureUrl"`
+
 	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage string `json:"preferredLanguage"`
+
+	// ProfileURL The page of the user about themselves.
+	ProfileURL string `json:"profileUrl"`
+
+	// WebsiteURL The website of the user or their organization.
+	WebsiteURL string `json:"websiteUrl"`
+
+	// Zoneinfo The time zone, a name of the IANA database.
+	Zoneinfo string `json:"zoneinfo"`
 }
 
 // ProfileInput Profile is how a human is called.
 type ProfileInput struct {
+	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate *string `json:"birthdate,omitempty"`
+
 	// DisplayName What to show; by default the given and family name, or else the username.
 	DisplayName *string `json:"displayName,omitempty"`
 
 	// FamilyName The family name.
 	FamilyName *string `json:"familyName,omitempty"`
 
+	// Gender The gender, in words.
+	Gender *string `json:"gender,omitempty"`
+
 	// GivenName The given name.
 	GivenName *string `json:"givenName,omitempty"`
+
+	// MiddleName The middle name.
+	MiddleName *string `json:"middleName,omitempty"`
 
 	// NickName The nick name.
 	NickName *string `json:"nickName,omitempty"`
 
+	// PictureURL A picture of the user.
+	PictureURL *string `json:"pictureUrl,omitempty"`
+
 	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+
+	// ProfileURL The page of the user about themselves.
+	ProfileURL *string `json:"profileUrl,omitempty"`
+
+	// WebsiteURL The website of the user or their organization.
+	WebsiteURL *string `json:"websiteUrl,omitempty"`
+
+	// Zoneinfo The time zone, a name of the IANA database.
+	Zoneinfo *string `json:"zoneinfo,omitempty"`
 }
 
 // Project Project holds roles and applications.

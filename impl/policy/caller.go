@@ -47,7 +47,7 @@ func (c *Chain) caller(ctx context.Context, authorization string, instance *Inst
 		return nil, errTokenInvalid
 	}
 	key := tokenKey{instance.ID, HashToken(token)}
-	caller, err := c.callers.get(key, func() (*Caller, error) { return c.loadCaller(ctx, key) })
+	caller, err := c.callers.Get(key, func() (*Caller, error) { return c.loadCaller(ctx, key) })
 	if err != nil {
 		return nil, err
 	}

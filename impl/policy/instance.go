@@ -26,7 +26,7 @@ type Instance struct {
 // the only one there is, so that localhost and container names just work.
 func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 	domain := canonicalHost(host)
-	instance, err := c.instances.get(domain, func() (*Instance, error) { return c.loadInstance(ctx, domain) })
+	instance, err := c.instances.Get(domain, func() (*Instance, error) { return c.loadInstance(ctx, domain) })
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 // it, such as its keys. During an outage of the database it is the last one that
 // was known (REL-061). A blocked instance serves nothing.
 func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, error) {
-	known, have := c.instances.last(canonicalHost(host))
+	known, have := c.instances.Last(canonicalHost(host))
 	instance, err := c.instance(ctx, host)
 	if err != nil && have && known != nil && store.Fault(err) != nil {
 		instance, err = known, nil
