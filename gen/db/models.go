@@ -209,6 +209,7 @@ type OauthGrant struct {
 	Audience       []string        `db:"audience"`
 	AuthTime       time.Time       `db:"auth_time"`
 	Amr            []string        `db:"amr"`
+	Claims         []string        `db:"claims"`
 	Actor          json.RawMessage `db:"actor"`
 	Revoked        bool            `db:"revoked"`
 	Generation     int32           `db:"generation"`

@@ -35,6 +35,9 @@ type Config struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 	MaxRunning int // calls that run at once; more wait for a moment, then 503
+	// AccessToken returns whom an access token of the OpenID provider is about, when it
+	// is good for the resource API; nil when it is not.
+	AccessToken func(ctx context.Context, instance *Instance, host, token string) (*Identity, error)
 }
 
 // Chain is safe for concurrent use.

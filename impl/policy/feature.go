@@ -12,6 +12,11 @@ import (
 	"github.com/writ-id/writ/impl/store"
 )
 
+// Enabled is nil when a feature is on for an instance.
+func (c *Chain) Enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {
+	return c.enabled(ctx, feature, instance)
+}
+
 // enabled reports whether a feature is on for an instance: the instance's word,
 // else the system's, else off.
 func (c *Chain) enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {

@@ -44,6 +44,9 @@ CREATE TABLE oauth_grants (
     audience        text[] COLLATE "C" NOT NULL,
     auth_time       timestamptz NOT NULL,
     amr             text[] COLLATE "C" NOT NULL,
+    -- The claims that were asked for by name, as place:name (OpenID Connect Core,
+    -- section 5.5).
+    claims          text[] COLLATE "C" NOT NULL,
     -- Who acts in the name of the user (RFC 8693, section 4.1), as the claim act.
     actor           jsonb,
     revoked         boolean NOT NULL,

@@ -53,7 +53,9 @@ type AccessToken struct {
 	// How.
 	Amr []string `protobuf:"bytes,12,rep,name=amr,proto3" json:"amr,omitempty"`
 	// Who acts in the name of the user, as the claim act (RFC 8693, section 4.1).
-	Actor         []byte `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`
+	Actor []byte `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`
+	// The claims that were asked for by name, as place:name.
+	Claims        []string `protobuf:"bytes,14,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -179,6 +181,13 @@ func (x *AccessToken) GetActor() []byte {
 	return nil
 }
 
+func (x *AccessToken) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
+}
+
 // RefreshToken names a generation of a grant.
 type RefreshToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -187,7 +196,9 @@ type RefreshToken struct {
 	// Which of its refresh tokens it is.
 	Generation int32 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
 	// The client it was issued to.
-	ClientId      string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	ClientId string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
+	// The user.
+	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -243,6 +254,13 @@ func (x *RefreshToken) GetClientId() string {
 	return ""
 }
 
+func (x *RefreshToken) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
 // Code is an authorization code.
 type Code struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -269,7 +287,9 @@ type Code struct {
 	// How.
 	Amr []string `protobuf:"bytes,11,rep,name=amr,proto3" json:"amr,omitempty"`
 	// When it ends.
-	ExpiresAt     int64 `protobuf:"varint,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	ExpiresAt int64 `protobuf:"varint,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	// The claims that were asked for by name, as place:name.
+	Claims        []string `protobuf:"bytes,13,rep,name=claims,proto3" json:"claims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +406,13 @@ func (x *Code) GetExpiresAt() int64 {
 		return x.ExpiresAt
 	}
 	return 0
+}
+
+func (x *Code) GetClaims() []string {
+	if x != nil {
+		return x.Claims
+	}
+	return nil
 }
 
 // Flow is a login that is under way. It travels through the browser that began
@@ -556,7 +583,7 @@ var File_writ_token_v1_token_proto protoreflect.FileDescriptor
 
 const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/token/v1/token.proto\x12\rwrit.token.v1\"\xd9\x02\n" +
+	"\x19writ/token/v1/token.proto\x12\rwrit.token.v1\"\xf1\x02\n" +
 	"\vAccessToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bgrant_id\x18\x02 \x01(\tR\agrantId\x12\x1d\n" +
@@ -573,13 +600,15 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	" \x01(\x03R\texpiresAt\x12\x1b\n" +
 	"\tauth_time\x18\v \x01(\x03R\bauthTime\x12\x10\n" +
 	"\x03amr\x18\f \x03(\tR\x03amr\x12\x14\n" +
-	"\x05actor\x18\r \x01(\fR\x05actor\"f\n" +
+	"\x05actor\x18\r \x01(\fR\x05actor\x12\x16\n" +
+	"\x06claims\x18\x0e \x03(\tR\x06claims\"\x7f\n" +
 	"\fRefreshToken\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\tR\agrantId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x05R\n" +
 	"generation\x12\x1b\n" +
-	"\tclient_id\x18\x03 \x01(\tR\bclientId\"\xc4\x02\n" +
+	"\tclient_id\x18\x03 \x01(\tR\bclientId\x12\x17\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\"\xdc\x02\n" +
 	"\x04Code\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12!\n" +
@@ -595,7 +624,8 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	" \x01(\x03R\bauthTime\x12\x10\n" +
 	"\x03amr\x18\v \x03(\tR\x03amr\x12\x1d\n" +
 	"\n" +
-	"expires_at\x18\f \x01(\x03R\texpiresAt\"\x82\x03\n" +
+	"expires_at\x18\f \x01(\x03R\texpiresAt\x12\x16\n" +
+	"\x06claims\x18\r \x03(\tR\x06claims\"\x82\x03\n" +
 	"\x04Flow\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x1d\n" +
 	"\n" +

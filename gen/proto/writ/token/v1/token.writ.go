@@ -73,6 +73,16 @@ func (m *AccessToken) AppendJSON(b []byte) []byte {
 	b = append(b, "\"actor\":"...)
 	b = wire.AppendBytes(b, m.GetActor())
 	b = append(b, ',')
+	b = append(b, "\"claims\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetClaims() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -92,6 +102,9 @@ func (m *RefreshToken) AppendJSON(b []byte) []byte {
 	b = append(b, ',')
 	b = append(b, "\"clientId\":"...)
 	b = wire.AppendString(b, m.GetClientId())
+	b = append(b, ',')
+	b = append(b, "\"userId\":"...)
+	b = wire.AppendString(b, m.GetUserId())
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
@@ -160,6 +173,16 @@ func (m *Code) AppendJSON(b []byte) []byte {
 	b = append(b, ',')
 	b = append(b, "\"expiresAt\":"...)
 	b = wire.AppendInt64(b, m.GetExpiresAt())
+	b = append(b, ',')
+	b = append(b, "\"claims\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetClaims() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
