@@ -20,6 +20,8 @@ type Instance struct {
 	Name       string
 	DefaultOrg string // "" when it has none
 	Blocked    bool
+	// AllowRegistration says whether people may register themselves at the login.
+	AllowRegistration bool
 }
 
 // instance returns the tenant of a Host header: by exact registered domain, or
@@ -78,7 +80,7 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 }
 
 func instanceOf(row db.InstanceByIDRow) *Instance {
-	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked}
+	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked, AllowRegistration: row.AllowRegistration}
 }
 
 // canonicalHost returns a Host header as domains are stored: without port and
