@@ -115,12 +115,12 @@ func (b *browser) navigate(next navigation, h hands) *arrival {
 			}
 			return a
 		}
-		resp := b.send(next)
-		if to := resp.Header.Get("Location"); to != "" && resp.StatusCode >= 300 && resp.StatusCode < 400 {
-			next = follow(next, resp.StatusCode, b.parse(next.url, to))
+		x := b.send(next)
+		if to := x.header.Get("Location"); to != "" && x.status >= 300 && x.status < 400 {
+			next = follow(next, x.status, b.parse(next.url, to))
 			continue
 		}
-		a.page = readPage(next.url, resp, b.r.log.last().body)
+		a.page = readPage(next.url, x)
 		var ok bool
 		if next, ok = b.act(a, &h); !ok {
 			return a
@@ -143,7 +143,7 @@ func follow(last navigation, status int, to *url.URL) navigation {
 	return next
 }
 
-func (b *browser) send(n navigation) *http.Response {
+func (b *browser) send(n navigation) *exchange {
 	ctx, cancel := context.WithTimeout(b.r.ctx, b.r.suite.timeout)
 	defer cancel()
 	body := ""
@@ -170,11 +170,12 @@ func (b *browser) send(n navigation) *http.Response {
 		site = "same-origin"
 	}
 	req.Header.Set("Sec-Fetch-Site", site)
-	resp, err := b.client.Do(req) //nolint:bodyclose // the transcript closed it and kept its content
+	resp, err := b.client.Do(req)
 	if err != nil {
 		b.r.stop("no answer from %s: %v", n.url, err)
 	}
-	return resp
+	resp.Body.Close() // the transcript has read it
+	return b.r.log.last()
 }
 
 // origin is what a browser sends with a form (Fetch, "append a request Origin

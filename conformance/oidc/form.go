@@ -39,9 +39,9 @@ type control struct {
 	node  *html.Node
 }
 
-func readPage(at *url.URL, resp *http.Response, source string) *page {
-	p := &page{url: at, status: resp.StatusCode, header: resp.Header, source: source}
-	root, err := html.Parse(strings.NewReader(source))
+func readPage(at *url.URL, x *exchange) *page {
+	p := &page{url: at, status: x.status, header: x.header, source: x.body}
+	root, err := html.Parse(strings.NewReader(x.body))
 	if err != nil {
 		return p
 	}

@@ -19,6 +19,7 @@ import (
 	"io"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -155,11 +156,11 @@ func parseKey(members map[string]any) (crypto.PublicKey, error) {
 		}
 		return &rsa.PublicKey{N: n, E: int(e.Int64())}, nil
 	case "EC":
-		x, xOctets, err := number("x")
+		_, x, err := number("x")
 		if err != nil {
 			return nil, err
 		}
-		y, yOctets, err := number("y")
+		_, y, err := number("y")
 		if err != nil {
 			return nil, err
 		}
@@ -167,14 +168,10 @@ func parseKey(members map[string]any) (crypto.PublicKey, error) {
 		if curve == nil {
 			return nil, fmt.Errorf("crv %q: %w", text(members, "crv"), errUnknown)
 		}
-		if size := (curve.Params().BitSize + 7) / 8; len(xOctets) != size || len(yOctets) != size {
-			return nil, fmt.Errorf("x and y have %d and %d octets, want %d (RFC 7518 §6.2.1.2)", len(xOctets), len(yOctets), size)
+		if size := (curve.Params().BitSize + 7) / 8; len(x) != size || len(y) != size {
+			return nil, fmt.Errorf("x and y have %d and %d octets, want %d (RFC 7518 §6.2.1.2)", len(x), len(y), size)
 		}
-		key := &ecdsa.PublicKey{Curve: curve, X: x, Y: y}
-		if _, err := key.ECDH(); err != nil {
-			return nil, err
-		}
-		return key, nil
+		return ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y))
 	case "OKP":
 		_, x, err := number("x")
 		if err != nil {

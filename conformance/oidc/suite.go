@@ -17,7 +17,7 @@ import (
 // Suite runs plans against one provider.
 type Suite struct {
 	// Only, when set, chooses the modules to run.
-	Only func(plan, module string) bool
+	Only func(plan, module, variant string) bool
 
 	config  *Config
 	client  *http.Transport
@@ -69,7 +69,7 @@ func (s *Suite) Run(ctx context.Context) []Result {
 	var jobs []job
 	for _, p := range plans() {
 		for _, step := range p.steps {
-			if s.Only == nil || s.Only(p.name, step.name) {
+			if s.Only == nil || s.Only(p.name, step.name, step.String()) {
 				jobs = append(jobs, job{p, step})
 			}
 		}
@@ -116,7 +116,7 @@ func (s *Suite) runModule(ctx context.Context, p plan, m step) Result {
 		m.run(r)
 	})
 	return Result{
-		Plan: p.name, Module: m.name, Variant: m.variant.String(), Verdict: r.verdict(),
+		Plan: p.name, Module: m.name, Variant: m.String(), Verdict: r.verdict(),
 		Findings: r.findings, Took: time.Since(start), exchanges: r.log.exchanges,
 	}
 }

@@ -29,8 +29,8 @@ func main() {
 	)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	failed, err := run(ctx, *config, *issuer, *plan, *module, *results, *verbose)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)
@@ -61,7 +61,7 @@ func run(ctx context.Context, path, issuer, plan, module, markdown string, verbo
 	if err != nil {
 		return false, err
 	}
-	suite.Only = func(plan, module string) bool { return plans.MatchString(plan) && modules.MatchString(module) }
+	suite.Only = func(plan, module, _ string) bool { return plans.MatchString(plan) && modules.MatchString(module) }
 	results := suite.Run(ctx)
 	for _, result := range results {
 		if result.Bad() || verbose && result.Verdict != oidc.Pass {
