@@ -15,7 +15,8 @@ type request struct {
 	params   map[string]string
 	verifier string // of PKCE, sent with the code
 	hands    hands
-	reversed bool // the parameters from z to a
+	reversed bool   // the parameters from z to a
+	more     string // appended to the query as it is
 	post     bool
 }
 
@@ -54,7 +55,7 @@ func (q *request) encode() string {
 	for i, name := range names {
 		names[i] = url.QueryEscape(name) + "=" + url.QueryEscape(q.params[name])
 	}
-	return strings.Join(names, "&")
+	return join(strings.Join(names, "&"), q.more)
 }
 
 // send takes the request to the authorization endpoint.

@@ -42,13 +42,17 @@ type arrival struct {
 
 // hands says what the user does with the forms of a page.
 type hands struct {
-	login   bool // fills login forms
-	confirm int  // how many pages without a login form are confirmed
+	name     bool // enters the login name where only that is asked for
+	password int  // how often the password is entered
+	confirm  int  // how many pages without a login form are confirmed
+	cancel   bool // takes the way out, where there is one
+	as       User // someone else than the user of the configuration
 }
 
 var (
-	user    = hands{login: true, confirm: 6}
+	user    = hands{name: true, password: 2, confirm: 6}
 	leaving = hands{confirm: 1} // confirms a logout, does not log in again
+	visitor = hands{name: true} // goes as far as the password
 	nobody  = hands{}           // looks at what comes and does nothing
 )
 
@@ -230,28 +234,46 @@ func (b *browser) act(a *arrival, h *hands) (navigation, bool) {
 	if f := a.page.toClient(b.r.suite.isClient); f != nil { // nobody has to click it
 		return f.submit(nil, nil), true
 	}
-	if f, values := a.page.loginForm(b.r.suite.config.User); f != nil {
-		if !h.login {
+	if f := a.page.selfSubmitting(); f != nil {
+		return f.submit(nil, nil), true
+	}
+	who := b.r.suite.config.User
+	if h.as.LoginName != "" {
+		who = h.as
+	}
+	if h.cancel {
+		if next, ok := a.page.wayOut(); ok {
+			a.clicks++
+			return next, true
+		}
+	}
+	if f, values := a.page.loginForm(who); f != nil {
+		if !f.has("password") {
+			if !h.name {
+				return navigation{}, false
+			}
+			return f.submit(values, f.button(who)), true
+		}
+		if h.password == 0 {
+			if a.logins > 1 {
+				b.r.stop("the provider does not take the login name and password: %s", brief(a.page.words()))
+			}
 			return navigation{}, false
 		}
-		if f.has("password") {
-			a.logins++
-		}
-		if a.logins > 2 {
-			b.r.stop("the provider does not take the login name and password: %s", a.page.words())
-		}
-		return f.submit(values, f.button(b.r.suite.config.User)), true
+		h.password--
+		a.logins++
+		return f.submit(values, f.button(who)), true
 	}
 	if a.page.status >= 400 || h.confirm == 0 {
 		return navigation{}, false
 	}
-	f := a.page.confirmation(b.r.suite.config.User)
+	f := a.page.confirmation(who)
 	if f == nil {
 		return navigation{}, false
 	}
 	h.confirm--
 	a.clicks++
-	return f.submit(nil, f.button(b.r.suite.config.User)), true
+	return f.submit(nil, f.button(who)), true
 }
 
 // isHTML says whether a browser would show forms.

@@ -254,3 +254,12 @@ func (p *page) automatic() bool {
 	}
 	return false
 }
+
+// selfSubmitting returns the form of a page that has nothing for the user, only
+// a script that submits it.
+func (p *page) selfSubmitting() *form {
+	if len(p.forms) != 1 || !p.automatic() || len(p.words()) > 0 || len(p.forms[0].buttons) > 0 {
+		return nil
+	}
+	return p.forms[0]
+}

@@ -1,8 +1,11 @@
 package oidc
 
 import (
+	"net/http"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/html"
 )
 
 // loginForm returns the form that asks who the user is, and what the user
@@ -102,4 +105,27 @@ func (p *page) confirmation(u User) *form {
 		}
 	}
 	return best
+}
+
+// wayOut returns the link or the button that ends a login without one.
+func (p *page) wayOut() (navigation, bool) {
+	leaves := func(label string) bool {
+		return containsAny(strings.ToLower(label), "cancel", "abort", "deny", "decline", "reject")
+	}
+	for _, f := range p.forms {
+		for _, b := range f.buttons {
+			if leaves(b.label) {
+				return f.submit(nil, b), true
+			}
+		}
+	}
+	for node := range p.root.Descendants() {
+		if node.Type != html.ElementNode || node.Data != "a" || !leaves(textOf(node)) {
+			continue
+		}
+		if to, err := p.url.Parse(attribute(node, "href")); err == nil {
+			return navigation{method: http.MethodGet, url: to, from: p}, true
+		}
+	}
+	return navigation{}, false
 }
