@@ -100,7 +100,7 @@ func TestTheBrowserSeesPolicies(t *testing.T) {
 			t.Parallel()
 			op := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Security-Policy", test.policy)
-				fmt.Fprint(w, `<!doctype html><form method=post action="https://rp.example/callback"></form>`)
+				_, _ = fmt.Fprint(w, `<!doctype html><form method=post action="https://rp.example/callback"></form>`)
 			}))
 			defer op.Close()
 			r := runOn(t, op.URL, "https://rp.example/callback")

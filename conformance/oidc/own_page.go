@@ -221,4 +221,3 @@ func (p *page) scriptRuns() bool {
 	}
 	return false
 }
-
