@@ -95,6 +95,80 @@ var breakages = []breakage{
 		response: replaceHeader("Location", regexp.MustCompile(`error_description=`), "error_description=%22"),
 	},
 	{
+		name: "PKCE is not checked", module: "writ-pkce-wrong-verifier", variant: code, want: Fail, says: "answered 200",
+		request: func(r *http.Request) {
+			dropQuery("code_challenge")(r)
+			dropQuery("code_challenge_method")(r)
+			dropForm(r, "code_verifier")
+		},
+	},
+	{
+		name: "iss is left out", module: "writ-issuer-in-response", variant: code, want: Fail, says: "iss of the authorization",
+		response: replaceHeader("Location", regexp.MustCompile(`([?&])iss=[^&]*&?`), "$1"),
+	},
+	{
+		name: "a token is taken from the query", module: "writ-userinfo-bearer", variant: code, want: Fail, says: "in the query",
+		request: func(r *http.Request) {
+			if q := r.URL.Query(); q.Has("access_token") {
+				r.Header.Set("Authorization", "Bearer "+q.Get("access_token"))
+				r.URL.RawQuery = ""
+			}
+		},
+	},
+	{
+		name: "the last of two parameters counts", module: "writ-duplicate-parameter", variant: code, want: Fail, says: "twice was not refused",
+		request: func(r *http.Request) {
+			q := r.URL.Query()
+			for name, values := range q {
+				q[name] = values[len(values)-1:]
+			}
+			r.URL.RawQuery = q.Encode()
+		},
+	},
+	{
+		name: "the password is sent on", module: "writ-credentials-not-repeated", variant: code, want: Fail, says: "want 303",
+		response: func(r *http.Response) bool {
+			if r.Request.Method != http.MethodPost || r.StatusCode/100 != 3 {
+				return false
+			}
+			r.StatusCode = http.StatusTemporaryRedirect
+			return true
+		},
+	},
+	{
+		name: "cookies travel without TLS", module: "writ-session-cookies", variant: code, want: Fail, says: "not Secure",
+		response: func(r *http.Response) bool {
+			for i, c := range r.Header["Set-Cookie"] {
+				r.Header["Set-Cookie"][i] = regexp.MustCompile(`(?i); *secure`).ReplaceAllString(c, "")
+			}
+			return true
+		},
+	},
+	{
+		name: "an error page shows the request", module: "writ-error-page-escapes", variant: code, want: Fail, says: "as markup",
+		response: func(r *http.Response) bool {
+			if r.StatusCode < 400 {
+				return false
+			}
+			query, _ := url.QueryUnescape(r.Request.URL.RawQuery)
+			return replaceBody(regexp.MustCompile(`</body>`), strings.ReplaceAll(query, "$", "")+"</body>")(r)
+		},
+	},
+	{
+		name: "the policy stops the form_post page", module: "writ-form-post-page", variant: variant{"code", true}, want: Fail, says: "does not let its script run",
+		response: func(r *http.Response) bool {
+			r.Header.Set("Content-Security-Policy", "script-src 'none'")
+			return true
+		},
+	},
+	{
+		name: "the policy stops the way back", module: "writ-policies-let-the-flow-pass", variant: code, want: Fail, says: "a browser would stop here",
+		response: func(r *http.Response) bool {
+			r.Header.Set("Content-Security-Policy", "form-action 'self'")
+			return true
+		},
+	},
+	{
 		name: "a logout leaves the session", module: "oidcc-rp-initiated-logout", variant: code, want: Fail, says: "no error in the authorization response",
 		wrap: logoutWithoutCare,
 	},
@@ -180,11 +254,25 @@ func (b breakage) runThroughProxy(t *testing.T, how breakage) Result {
 // dropQuery takes a parameter out of authorization requests.
 func dropQuery(name string) func(*http.Request) {
 	return func(r *http.Request) {
-		if q := r.URL.Query(); q.Has("client_id") && q.Has(name) {
+		if q := r.URL.Query(); q.Has("client_id") && q.Has(name) { // else it is not an authorization request
 			q.Del(name)
 			r.URL.RawQuery = q.Encode()
 		}
 	}
+}
+
+// dropForm takes a parameter out of a form.
+func dropForm(r *http.Request, name string) {
+	if r.Method != http.MethodPost {
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	r.Body.Close()
+	if form, err := url.ParseQuery(string(body)); err == nil && form.Has(name) {
+		form.Del(name)
+		body = []byte(form.Encode())
+	}
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 }
 
 func replaceHeader(name string, what *regexp.Regexp, by string) func(*http.Response) bool {

@@ -12,7 +12,7 @@ import (
 // enters: both on one page, or the login name first and then the password.
 func (p *page) loginForm(u User) (*form, map[*control]string) {
 	for _, f := range p.forms { // a password form wins over a search field
-		if !f.has("password") {
+		if !f.has("password") || slices.ContainsFunc(f.controls, func(c *control) bool { return strings.Contains(c.hint, "new-password") }) {
 			continue
 		}
 		values := map[*control]string{}

@@ -12,7 +12,7 @@ func ownModules() []module {
 		{name: "writ-client-auth-private-key-jwt", run: clientAuth(authJWT), client: roleJWT},
 		{name: "writ-client-auth-two-methods", run: twoMethods},
 		{name: "writ-client-auth-challenge", run: challengeOn401},
-		{name: "writ-client-assertion-issuer-audience", run: assertionForIssuer, client: roleJWT},
+		{name: "writ-client-assertion-token-endpoint-audience", run: assertionForTokenEndpoint, client: roleJWT},
 		{name: "writ-client-assertion-refused", run: badAssertions, client: roleJWT},
 		{name: "writ-client-assertion-replayed", run: replayedAssertion, client: roleJWT},
 		{name: "writ-client-assertion-clock-skew", run: assertionSkew, client: roleJWT},

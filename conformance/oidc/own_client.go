@@ -16,11 +16,10 @@ func clientAuth(own string) func(*run) {
 	return func(r *run) {
 		r.complete(r.request())
 		for _, method := range []string{authBasic, authPost, authNone} {
-			if method == own || own == authNone {
+			if method == own {
 				continue
 			}
-			q := r.request()
-			f := r.authorize(q)
+			f := r.authorize(r.request())
 			c := *r.client
 			if c.ClientSecret == "" {
 				c.ClientSecret = "a-secret-that-the-client-does-not-have"
@@ -61,15 +60,17 @@ func challengeOn401(r *run) {
 	}
 }
 
-// assertionForIssuer: newer clients name the issuer as the audience.
-func assertionForIssuer(r *run) {
+// assertionForTokenEndpoint: OpenID Connect Core 1.0 §9 names the URL of the token
+// endpoint as the audience. That lets another server use what it was sent, so the
+// successor of RFC 7523 wants the issuer; refusing the URL is as good as taking it.
+func assertionForTokenEndpoint(r *run) {
 	f := r.authorize(r.request())
 	form := f.codeForm()
-	r.addAssertion(form, r.assertion(r.client, map[string]any{"aud": r.meta.text("issuer")}))
+	r.addAssertion(form, r.assertion(r.client, map[string]any{"aud": r.meta.text("token_endpoint")}))
 	a := r.call(http.MethodPost, r.meta.text("token_endpoint"), nil, form)
 	if a.status != http.StatusOK {
 		r.clientError(a, "invalid_client")
-		r.warn("the token endpoint does not take the issuer as the audience of a client assertion")
+		r.info("the token endpoint does not take its URL as the audience of a client assertion")
 		return
 	}
 	r.takeTokens(f, a)
@@ -84,7 +85,7 @@ func badAssertions(r *run) {
 	now := time.Now().Unix()
 	claims := func() map[string]any {
 		return map[string]any{
-			"iss": r.client.ClientID, "sub": r.client.ClientID, "aud": r.meta.text("token_endpoint"),
+			"iss": r.client.ClientID, "sub": r.client.ClientID, "aud": r.meta.text("issuer"),
 			"jti": randomText(32, alphanumerics), "iat": now, "exp": now + 60,
 		}
 	}

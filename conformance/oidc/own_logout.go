@@ -19,10 +19,12 @@ func logoutClientID(r *run) {
 	params.Del("id_token_hint")
 	params.Set("client_id", r.client.ClientID)
 	a := r.endSession(params, nobody)
-	if a.client {
-		r.stop("the user was logged out by a request that everybody can make, without being asked")
+	if a.client { // a should of §6
+		r.warn("the user was logged out by a request that every site can make, without being asked")
+	} else {
+		a = r.endSession(params, leaving)
 	}
-	if a = r.endSession(params, leaving); a.client {
+	if a.client {
 		r.wantLoggedOut(a, params.Get("state"))
 		return
 	}

@@ -50,14 +50,14 @@ func (r *run) addAssertion(form url.Values, assertion string) {
 }
 
 // assertion returns a fresh client assertion with some claims changed; nil
-// takes one away.
+// takes one away. Its audience is the issuer, which every provider has to take.
 func (r *run) assertion(c *Client, changed map[string]any) string {
 	if c.key == nil {
 		r.stop("the client %s has no key_file", c.ClientID)
 	}
 	now := time.Now().Unix()
 	claims := map[string]any{
-		"iss": c.ClientID, "sub": c.ClientID, "aud": r.meta.text("token_endpoint"), "jti": randomText(32, alphanumerics),
+		"iss": c.ClientID, "sub": c.ClientID, "aud": r.meta.text("issuer"), "jti": randomText(32, alphanumerics),
 		"nbf": now, "iat": now, "exp": now + 60,
 	}
 	for name, value := range changed {

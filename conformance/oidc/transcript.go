@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +113,9 @@ func (x *exchange) detail() string {
 	return b.String()
 }
 
+// longValue is a cookie that may stand for a session.
+var longValue = regexp.MustCompile(`(=[^;= ]{6})[^;= ]{12,}`)
+
 func headers(b *strings.Builder, prefix string, h http.Header) {
 	names := make([]string, 0, len(h))
 	for name := range h {
@@ -120,6 +124,9 @@ func headers(b *strings.Builder, prefix string, h http.Header) {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, value := range h[name] {
+			if name == "Cookie" || name == "Set-Cookie" {
+				value = longValue.ReplaceAllString(value, "$1…")
+			}
 			fmt.Fprintf(b, "%s%s: %s\n", prefix, name, value)
 		}
 	}
