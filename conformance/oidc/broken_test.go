@@ -3,6 +3,8 @@ package oidc
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -151,7 +153,7 @@ var breakages = []breakage{
 				return false
 			}
 			query, _ := url.QueryUnescape(r.Request.URL.RawQuery)
-			return replaceBody(regexp.MustCompile(`</body>`), strings.ReplaceAll(query, "$", "")+"</body>")(r)
+			return editBody(r, regexp.MustCompile(`</body>`), strings.ReplaceAll(query, "$", "")+"</body>")
 		},
 	},
 	{
@@ -200,6 +202,44 @@ func TestABrokenProviderFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestObjectsMayBeSupported: the modules about request objects pass with a
+// provider that reads them, too; a proxy does that for the one under test.
+func TestRequestObjectsMayBeSupported(t *testing.T) {
+	for _, module := range []string{
+		"oidcc-unsigned-request-object-supported-correctly-or-rejected-as-unsupported", "oidcc-ensure-request-object-with-redirect-uri",
+	} {
+		t.Run(module, func(t *testing.T) {
+			t.Parallel()
+			b := breakage{module: module, variant: code, request: readRequestObject, response: func(r *http.Response) bool {
+				editBody(r, regexp.MustCompile(`"request_(parameter_supported|object_signing_alg_values_supported)":`), `"x_$1":`)
+				return editBody(r, regexp.MustCompile(`^\{"(.*"jwks_uri":)`), `{"request_parameter_supported":true,"$1`)
+			}}
+			if result := b.runThroughProxy(t, b); result.Verdict != Pass {
+				t.Errorf("got %s: %v", result.Verdict, result.Findings)
+			}
+		})
+	}
+}
+
+// readRequestObject puts what a request object has in the place of the parameters.
+func readRequestObject(r *http.Request) {
+	q := r.URL.Query()
+	parts := strings.Split(q.Get("request"), ".")
+	if len(parts) != 3 {
+		return
+	}
+	text, _ := base64.RawURLEncoding.DecodeString(parts[1])
+	var params map[string]string
+	if json.Unmarshal(text, &params) != nil {
+		return
+	}
+	q.Del("request")
+	for name, value := range params {
+		q.Set(name, value)
+	}
+	r.URL.RawQuery = q.Encode()
 }
 
 // runThroughProxy runs the module of b on a provider that is broken as how says.
@@ -287,15 +327,17 @@ func replaceHeader(name string, what *regexp.Regexp, by string) func(*http.Respo
 }
 
 func replaceBody(what *regexp.Regexp, by string) func(*http.Response) bool {
-	return func(r *http.Response) bool {
-		old, _ := io.ReadAll(r.Body)
-		r.Body.Close()
-		body := what.ReplaceAll(old, []byte(by))
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.ContentLength = int64(len(body))
-		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		return !bytes.Equal(old, body)
-	}
+	return func(r *http.Response) bool { return editBody(r, what, by) }
+}
+
+func editBody(r *http.Response, what *regexp.Regexp, by string) bool {
+	old, _ := io.ReadAll(r.Body)
+	r.Body.Close()
+	body := what.ReplaceAll(old, []byte(by))
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.ContentLength = int64(len(body))
+	r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return !bytes.Equal(old, body)
 }
 
 // replay answers a second redemption of a code like the first.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"mime"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 )
@@ -19,6 +18,7 @@ import (
 type browser struct {
 	r      *run
 	client *http.Client
+	jar    *siteJar
 	// The violations of a content security policy: what would stop a real
 	// browser, and goes on here.
 	blocked []string
@@ -59,8 +59,8 @@ var (
 const maxSteps = 40
 
 func (r *run) newBrowser() *browser {
-	jar, _ := cookiejar.New(nil) // never fails without options
-	return &browser{r: r, client: &http.Client{
+	jar := newSiteJar()
+	return &browser{r: r, jar: jar, client: &http.Client{
 		Transport:     r.log,
 		Jar:           jar,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -174,6 +174,7 @@ func (b *browser) send(n navigation) *exchange {
 		site = "same-origin"
 	}
 	req.Header.Set("Sec-Fetch-Site", site)
+	b.jar.crossSite, b.jar.post = site == "cross-site", n.method == http.MethodPost
 	resp, err := b.client.Do(req)
 	if err != nil {
 		b.r.stop("no answer from %s: %v", n.url, err)

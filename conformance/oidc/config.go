@@ -20,6 +20,9 @@ type Config struct {
 	Issuer  string             `json:"issuer"`
 	User    User               `json:"user"`
 	Clients map[string]*Client `json:"clients"` // by role, see the constants
+	// Service is a client that acts for itself: it has a secret for the grant
+	// client_credentials and a key for the JWT grant; either may be missing.
+	Service *Client `json:"service_user,omitempty"`
 
 	// Connect is the host:port to connect to instead of the issuer's, for a
 	// provider behind a name that does not resolve here.
@@ -59,13 +62,14 @@ const (
 type Client struct {
 	ClientID              string `json:"client_id"`
 	ClientSecret          string `json:"client_secret,omitempty"`
-	KeyFile               string `json:"key_file,omitempty"` // JSON with keyId and key, a private key in PEM
+	KeyFile               string `json:"key_file,omitempty"` // JSON with keyId, key (a private key in PEM) and maybe userId
 	RedirectURI           string `json:"redirect_uri,omitempty"`
 	PostLogoutRedirectURI string `json:"post_logout_redirect_uri,omitempty"`
 
-	auth  string // how it authenticates
-	keyID string
-	key   crypto.Signer
+	auth   string // how it authenticates
+	keyID  string
+	userID string // whom the key is of, when that is not the client
+	key    crypto.Signer
 }
 
 // Load reads a configuration file.
@@ -120,6 +124,12 @@ func (c *Config) prepare() error {
 			}
 		}
 	}
+	if c.Service != nil {
+		c.Service.auth = authBasic
+		if c.Service.KeyFile != "" {
+			return c.Service.readKey()
+		}
+	}
 	return nil
 }
 
@@ -128,7 +138,7 @@ func (c *Client) readKey() error {
 	if err != nil {
 		return err
 	}
-	var file struct{ KeyID, Key string }
+	var file struct{ KeyID, Key, UserID string }
 	if err := json.Unmarshal(text, &file); err != nil {
 		return fmt.Errorf("%s: %w", c.KeyFile, err)
 	}
@@ -152,6 +162,6 @@ func (c *Client) readKey() error {
 	if !ok {
 		return fmt.Errorf("%s: %T cannot sign", c.KeyFile, key)
 	}
-	c.key, c.keyID = signer, file.KeyID
+	c.key, c.keyID, c.userID = signer, file.KeyID, file.UserID
 	return nil
 }

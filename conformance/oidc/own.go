@@ -35,7 +35,14 @@ func ownModules() []module {
 		{name: "writ-refresh-token-scope", run: refreshScope},
 		{name: "writ-refresh-token-needs-client", run: refreshWithoutClient},
 
+		// Services, without a user.
+		{name: "writ-client-credentials", run: clientCredentials},
+		{name: "writ-client-credentials-refused", run: clientCredentialsOfAnApplication},
+		{name: "writ-jwt-grant", run: jwtGrant},
+		{name: "writ-jwt-grant-refused", run: badGrants},
+
 		// What a token opens.
+		{name: "writ-token-strength", run: tokenStrength},
 		{name: "writ-userinfo-bearer", run: userinfoBearer},
 		{name: "writ-userinfo-id-token-refused", run: userinfoIDToken},
 		{name: "writ-userinfo-tampered-token-refused", run: userinfoTampered},
@@ -52,6 +59,8 @@ func ownModules() []module {
 		{name: "writ-duplicate-parameter", run: duplicateParameter},
 		{name: "writ-prompt-none-combined", run: promptNoneCombined},
 		{name: "writ-request-uri-refused", run: requestURI},
+		{name: "writ-unknown-values-are-harmless", run: unknownValues},
+		{name: "writ-post-request-in-a-session", run: postInSession},
 		{name: "writ-scope-order", run: scopeOrder},
 		{name: "writ-without-state", run: withoutState},
 		{name: "writ-long-state-and-nonce", run: longStateAndNonce},
@@ -88,6 +97,9 @@ func ownVariants() []step {
 			module{name: "writ-issuer-in-response", run: issuerInResponse, client: role}.of(v),
 			module{name: "writ-policies-let-the-flow-pass", run: policies, client: role}.of(v),
 		)
+		if v.givesAccessToken() {
+			list = append(list, module{name: "writ-idtoken-slim", run: slimIDToken, client: role}.of(v))
+		}
 		if v.formPost {
 			list = append(list, module{name: "writ-form-post-page", run: formPostPage, client: role}.of(v))
 		}

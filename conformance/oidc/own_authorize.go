@@ -203,3 +203,35 @@ func issuerInResponse(r *run) {
 		}
 	}
 }
+
+// unknownValues: these parameters are wishes; one that cannot be met is no error
+// (§3.1.2.1).
+func unknownValues(r *run) {
+	issuer, _ := url.Parse(r.meta.text("issuer")) // setup has parsed it
+	r.complete(r.request().with("display", "hologram").with("acr_values", "urn:example:unknown 1").
+		with("login_hint", "nobody@"+issuer.Hostname()).with("ui_locales", "xx not_a_locale").with("claims_locales", "xx").
+		with("scope", "openid urn:example:unknown"))
+}
+
+// postInSession: a form of another site brings no Lax cookies, so the user may
+// have to log in again, but must not be stuck.
+func postInSession(r *run) {
+	first := r.complete(r.request())
+	q := r.request()
+	q.post = true
+	r.sameUser(first, r.finish(r.accept(q, r.send(q))))
+}
+
+// slimIDToken: with an access token the claims of the scopes are at userinfo, so
+// that no ID token in a URL or a log tells them (§5.4).
+func slimIDToken(r *run) {
+	f := r.complete(r.request().with("scope", "openid profile email phone address"))
+	for scope, claims := range scopeClaims {
+		for _, name := range claims {
+			if _, ok := f.idToken().claims[name]; ok {
+				r.fail("ID token: %s of the scope %s belongs to userinfo", name, scope)
+			}
+		}
+	}
+	r.checkSlim(f.idToken())
+}

@@ -195,3 +195,13 @@ func revokeRefresh(r *run) {
 		r.warn("userinfo answered %d to an access token whose refresh token is revoked, want 401", a.status)
 	}
 }
+
+// tokenStrength: numbers and identifiers can be guessed.
+func tokenStrength(r *run) {
+	f := r.complete(r.offline(r.request()))
+	r.checkStrength("the code", f.code)
+	r.checkStrength("the access token", f.accessToken)
+	if f.refreshToken != "" {
+		r.checkStrength("the refresh token", f.refreshToken)
+	}
+}

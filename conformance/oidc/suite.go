@@ -56,6 +56,9 @@ func New(c *Config) (*Suite, error) {
 	for _, client := range c.Clients {
 		s.masks.basic(client)
 	}
+	if c.Service != nil {
+		s.masks.basic(c.Service)
+	}
 	return s, nil
 }
 
