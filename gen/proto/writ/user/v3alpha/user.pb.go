@@ -2683,7 +2683,7 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailR\x05email\x12.\n" +
 	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneR\x05phone\x127\n" +
 	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordR\bpassword\x124\n" +
-	"\aaddress\x18\x05 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"\xec\x06\n" +
+	"\aaddress\x18\x05 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"\xee\x06\n" +
 	"\aProfile\x12'\n" +
 	"\n" +
 	"given_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\tgivenName\x12)\n" +
@@ -2701,8 +2701,9 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\vwebsite_url\x18\t \x01(\tB:\xbaH7r5\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\x19https://alice.example.comR\n" +
 	"websiteUrl\x12\x1f\n" +
 	"\x06gender\x18\n" +
-	" \x01(\tB\a\xbaH\x04r\x02\x182R\x06gender\x12\x98\x01\n" +
-	"\tbirthdate\x18\v \x01(\tBz\xbaHwru2f^((0000|1[89][0-9]{2}|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|1[89][0-9]{2}|20[0-9]{2})?$\x92\x02\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x182R\x06gender\x12\x9a\x01\n" +
+	"\tbirthdate\x18\v \x01(\tB|\xbaHyrw\x18\n" +
+	"2f^((0000|1[89][0-9]{2}|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|1[89][0-9]{2}|20[0-9]{2})?$\x92\x02\n" +
 	"1990-05-17R\tbirthdate\x12G\n" +
 	"\bzoneinfo\x18\f \x01(\tB+\xbaH(r&\x18@2\x12^[A-Za-z0-9_+/-]*$\x92\x02\rEurope/ZurichR\bzoneinfo\"\xd0\x01\n" +
 	"\aAddress\x12/\n" +
@@ -2756,7 +2757,7 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x05phone\x18\x03 \x01(\v2\x1d.writ.user.v3alpha.PatchPhoneR\x05phone\x12=\n" +
 	"\x18password_change_required\x18\x04 \x01(\bH\x00R\x16passwordChangeRequired\x88\x01\x01\x129\n" +
 	"\aaddress\x18\x05 \x01(\v2\x1f.writ.user.v3alpha.PatchAddressR\aaddressB\x1b\n" +
-	"\x19_password_change_required\"\xe8\b\n" +
+	"\x19_password_change_required\"\xea\b\n" +
 	"\fPatchProfile\x12,\n" +
 	"\n" +
 	"given_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x00R\tgivenName\x88\x01\x01\x12.\n" +
@@ -2774,8 +2775,9 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\vwebsite_url\x18\t \x01(\tB:\xbaH7r5\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\x19https://alice.example.comH\bR\n" +
 	"websiteUrl\x88\x01\x01\x12$\n" +
 	"\x06gender\x18\n" +
-	" \x01(\tB\a\xbaH\x04r\x02\x182H\tR\x06gender\x88\x01\x01\x12\x9d\x01\n" +
-	"\tbirthdate\x18\v \x01(\tBz\xbaHwru2f^((0000|1[89][0-9]{2}|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|1[89][0-9]{2}|20[0-9]{2})?$\x92\x02\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x182H\tR\x06gender\x88\x01\x01\x12\x9f\x01\n" +
+	"\tbirthdate\x18\v \x01(\tB|\xbaHyrw\x18\n" +
+	"2f^((0000|1[89][0-9]{2}|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|1[89][0-9]{2}|20[0-9]{2})?$\x92\x02\n" +
 	"1990-05-17H\n" +
 	"R\tbirthdate\x88\x01\x01\x12L\n" +
 	"\bzoneinfo\x18\f \x01(\tB+\xbaH(r&\x18@2\x12^[A-Za-z0-9_+/-]*$\x92\x02\rEurope/ZurichH\vR\bzoneinfo\x88\x01\x01B\r\n" +
