@@ -1,0 +1,108 @@
+package load
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ownDatabase holds the floor's table and the view of the statements, so that the
+// product's database is as the product made it.
+const ownDatabase = "load"
+
+// preloadStatements makes the next start of a PostgreSQL load pg_stat_statements,
+// which the product does not, and makes the database of the benchmark.
+func preloadStatements(ctx context.Context, database string) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, "CREATE DATABASE "+ownDatabase); err != nil {
+		return err
+	}
+	var available bool
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_stat_statements')").Scan(&available); err != nil {
+		return err
+	}
+	if !available {
+		return errors.New("this PostgreSQL has no pg_stat_statements (postgresql-contrib)")
+	}
+	_, err = conn.Exec(ctx, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
+	return err
+}
+
+// statements counts what the product sends to its database. It counts only
+// during a measurement of its own: the counting costs CPU.
+type statements struct{ conn *pgx.Conn }
+
+func newStatements(ctx context.Context, database string) (*statements, error) {
+	conn, err := pgx.Connect(ctx, strings.Replace(database, "dbname=postgres", "dbname="+ownDatabase, 1))
+	if err != nil {
+		return nil, err
+	}
+	s := &statements{conn}
+	if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements"); err != nil {
+		return nil, err
+	}
+	return s, s.track(ctx, "none")
+}
+
+// track says what is counted, and returns when every process knows.
+func (s *statements) track(ctx context.Context, what string) error {
+	for _, sql := range []string{"ALTER SYSTEM SET pg_stat_statements.track = '" + what + "'", "SELECT pg_reload_conf()"} {
+		if _, err := s.conn.Exec(ctx, sql); err != nil {
+			return err
+		}
+	}
+	for range 100 {
+		var now string
+		if err := s.conn.QueryRow(ctx, "SHOW pg_stat_statements.track").Scan(&now); err != nil {
+			return err
+		}
+		if now == what {
+			time.Sleep(50 * time.Millisecond) // the others got the same signal
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return fmt.Errorf("pg_stat_statements.track did not become %s", what)
+}
+
+// during returns how many statements the product sent while work ran, those of
+// its background work too.
+func (s *statements) during(ctx context.Context, work func() error) (n int64, err error) {
+	if err := s.track(ctx, "top"); err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.track(ctx, "none")) }()
+	if _, err := s.conn.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
+		return 0, err
+	}
+	if err := work(); err != nil {
+		return 0, err
+	}
+	err = s.conn.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
+		WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'postgres')`).Scan(&n)
+	return n, err
+}
+
+// algorithmOf returns the alg of a JWT, "" when it is none.
+func algorithmOf(token string) string {
+	head, _, _ := strings.Cut(token, ".")
+	text, err := base64.RawURLEncoding.DecodeString(head)
+	if err != nil {
+		return ""
+	}
+	var header struct{ Alg string }
+	if json.Unmarshal(text, &header) != nil {
+		return ""
+	}
+	return header.Alg
+}
