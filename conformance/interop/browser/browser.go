@@ -207,7 +207,7 @@ func chooseForm(page string, isHTML bool) (*form, error) {
 	var forms []*form
 	for node := range root.Descendants() {
 		if node.Type == html.ElementNode && node.Data == "form" {
-			forms = append(forms, readForm(node))
+			forms = append(forms, readForm(root, node))
 		}
 	}
 	for _, kind := range []string{"password", "text", "email"} {
@@ -223,12 +223,24 @@ func chooseForm(page string, isHTML bool) (*form, error) {
 	return nil, nil
 }
 
-// readForm reads what a form would send when its first button is pressed.
-func readForm(node *html.Node) *form {
+// readForm reads what a form would send when its first button is pressed. What
+// belongs to it may stand outside of it and name it.
+func readForm(root, node *html.Node) *form {
 	f := &form{method: attribute(node, "method"), action: attribute(node, "action")}
-	pressed := false
+	inside := map[*html.Node]bool{}
 	for child := range node.Descendants() {
+		inside[child] = true
+	}
+	pressed := false
+	for child := range root.Descendants() {
 		if child.Type != html.ElementNode || has(child, "disabled") {
+			continue
+		}
+		if has(child, "form") {
+			if attribute(child, "form") != attribute(node, "id") {
+				continue
+			}
+		} else if !inside[child] {
 			continue
 		}
 		name, kind, value := attribute(child, "name"), strings.ToLower(attribute(child, "type")), attribute(child, "value")

@@ -15,10 +15,16 @@ import (
 // source with node_modules beside them, and returns its path. What is installed
 // already is not fetched again.
 func Install(source, name string) (string, error) {
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			return "", fmt.Errorf("%s is missing: install Node.js 20 or newer (apt-get install nodejs npm)", program)
-		}
+	if _, err := exec.LookPath("npm"); err != nil {
+		return "", errors.New("npm is missing: install Node.js 20 or newer with npm")
+	}
+	version, err := exec.Command("node", "--version").Output() // v20.20.2
+	if err != nil {
+		return "", errors.New("node is missing: install Node.js 20 or newer with npm")
+	}
+	var major int
+	if _, err := fmt.Sscanf(string(version), "v%d.", &major); err != nil || major < 20 {
+		return "", fmt.Errorf("node is %s: install Node.js 20 or newer with npm", bytes.TrimSpace(version))
 	}
 	root, err := moduleRoot()
 	if err != nil {
