@@ -154,7 +154,8 @@ const provider = new Provider(issuer, {
   // No consent is asked for: what a client wants is granted.
   loadExistingGrant: async (ctx) => {
     const known = ctx.oidc.session.grantIdFor(ctx.oidc.client.clientId);
-    if (known) return ctx.oidc.provider.Grant.find(known);
+    const kept = known && (await ctx.oidc.provider.Grant.find(known));
+    if (kept) return kept; // a refresh token that was used twice takes its grant away
     const grant = new ctx.oidc.provider.Grant({ clientId: ctx.oidc.client.clientId, accountId: ctx.oidc.session.accountId });
     grant.addOIDCScope('openid offline_access profile email');
     await grant.save();
@@ -204,7 +205,7 @@ createServer((req, res) => {
   const ready = {
     issuer,
     user: { login_name: 'alice@default.localhost', password: 'any', email: 'alice@default.localhost' },
-    service_user: client('service'),
+    service_user: { ...client('service'), scope: 'call', basic_only: true },
     clients: { web: client('web'), es256: client('es256'), post: client('post'), spa: client('spa'), api: client('api'), jwt: { ...client('jwt'), key_file: keyFile } },
   };
   writeFileSync(`${readyFile}.new`, JSON.stringify(ready, null, 2));
