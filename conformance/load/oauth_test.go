@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +30,7 @@ type oauthBench struct {
 	floorAddr  string
 	sides      []*provider
 	statements *statements
+	argon2id   float64 // CPU ms of 1,000
 	failed     []string
 }
 
@@ -60,6 +63,7 @@ func TestOAuth(t *testing.T) {
 			chosen = append(chosen, s)
 		}
 	}
+	t.Log(b.conditions())
 	t.Logf("### What the floors are made of\n%s", b.primitives())
 	t.Logf("### OAuth and OpenID Connect\n%s", b.measureAll(chosen))
 	t.Logf("### The floor of each scenario\n%s", explain(chosen))
@@ -141,10 +145,12 @@ func (b *oauthBench) startPeer() {
 // the operator's command and, as a key is published for ten minutes before it
 // signs, a clock that is moved.
 func rotation(p *provider, data string) func(context.Context, string) error {
-	current := "RS256" // of the first key
 	return func(ctx context.Context, algorithm string) error {
-		if algorithm == "" || algorithm == current {
+		if algorithm == "" {
 			return nil
+		}
+		if now, err := p.signsWith(algorithm); err != nil || now == algorithm {
+			return err
 		}
 		socket, err := filepath.EvalSymlinks(filepath.Join(data, "sock"))
 		if err != nil {
@@ -159,37 +165,59 @@ func rotation(p *provider, data string) func(context.Context, string) error {
 		if err := do(ctx, http.MethodPost, p.ready.Issuer+"/_dev/clock", "", `{"advance":"11m"}`, http.StatusOK); err != nil {
 			return err
 		}
-		current = algorithm
-		return awaitAlgorithm(ctx, p, algorithm)
+		var signed string
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+			if signed, err = p.signsWith(algorithm); err != nil || signed == algorithm {
+				return err
+			}
+		}
+		return fmt.Errorf("tokens are signed with %s ten seconds after %s was to be used", signed, algorithm)
 	}
 }
 
-// awaitAlgorithm returns when a token of the instance is signed so.
-func awaitAlgorithm(ctx context.Context, p *provider, algorithm string) error {
+// signsWith returns the algorithm of a token that should be signed with one.
+func (p *provider) signsWith(algorithm string) (string, error) {
 	c, err := dial(p.addr)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer c.close()
 	request, err := p.credentials(algorithm)
 	if err != nil {
-		return err
+		return "", err
 	}
-	var signed string
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		a, err := c.expect(request, http.StatusOK)
-		if err != nil {
-			return err
-		}
-		token, err := member(a.body, "access_token")
-		if err != nil {
-			return err
-		}
-		if signed = algorithmOf(token); signed == algorithm {
-			return nil
+	a, err := c.expect(request, http.StatusOK)
+	if err != nil {
+		return "", err
+	}
+	token, err := member(a.body, "access_token")
+	return algorithmOf(token), err
+}
+
+// conditions says what the numbers were measured with.
+func (b *oauthBench) conditions() string {
+	postgres := "PostgreSQL"
+	if b.statements != nil {
+		if version, err := b.statements.version(b.t.Context()); err == nil {
+			postgres += " " + version
 		}
 	}
-	return fmt.Errorf("tokens are signed with %s ten seconds after %s was to be used", signed, algorithm)
+	peer := ""
+	if slices.ContainsFunc(b.sides, func(p *provider) bool { return p.of.postgres == 0 }) {
+		node, _ := exec.CommandContext(b.t.Context(), "node", "--version").Output()
+		peer = fmt.Sprintf(", oidc-provider %s on Node.js %s", peerVersion(), strings.TrimSpace(string(node)))
+	}
+	return fmt.Sprintf("%d cores, %s, %s%s; %d connections; %s for each measurement, the cheapest of %d; %s",
+		runtime.NumCPU(), runtime.Version(), postgres, peer, connections, b.length, b.repeats, time.Now().UTC().Format(time.DateOnly))
+}
+
+func peerVersion() string {
+	var manifest struct{ Dependencies map[string]string }
+	text, err := os.ReadFile(filepath.Join("peer", "package.json"))
+	if err != nil || json.Unmarshal(text, &manifest) != nil {
+		return ""
+	}
+	return manifest.Dependencies["oidc-provider"]
 }
 
 // primitives measures what the floors are made of, one by one.
@@ -204,6 +232,9 @@ func (b *oauthBench) primitives() string {
 				b.t.Fatalf("floor %s: %v", step, err)
 			}
 			samples = append(samples, s)
+		}
+		if step == "argon2id" {
+			b.argon2id = cheapest(samples).total()
 		}
 		name := map[string]string{"handler": "nothing else", "select": "a row by primary key", "commit": "an insert of its own", "batch": "an insert with those that wait", "RS256": "an RS256 signature", "ES256": "an ES256 signature", "argon2id": "one argon2id (19 MiB, 2 passes)"}[step]
 		fmt.Fprintf(&table, "| %s | %s |\n", name, cheapest(samples))
@@ -256,6 +287,14 @@ func (b *oauthBench) measureAll(chosen []scenario) string {
 				statements = b.count(s, p)
 			}
 			fmt.Fprintf(&table, "| | %s | %s | %s | %s | %s |\n", p.name, result, ratio(result, floor), toPeer, statements)
+			if s.hashes && p.of.postgres != 0 { // the peer takes any password
+				rest := result.total() - b.argon2id
+				withoutHash := ""
+				if peer, ok := best["oidc-provider"]; ok {
+					withoutHash = fmt.Sprintf("%.2f", rest/peer.total())
+				}
+				fmt.Fprintf(&table, "| | %s without one argon2id (computed) | | | | | | %.0f | %.2f | %s | |\n", p.name, rest, rest/floor.total(), withoutHash)
+			}
 		}
 		b.t.Logf("%s: %s", s.name, time.Since(begin).Round(time.Second))
 	}

@@ -20,6 +20,8 @@ type scenario struct {
 	// floor is what cannot be left out: for each request STEPS/BYTES (command
 	// floor), and after a space what it stands for.
 	floor []string
+	// hashes says that a password is compared, which the floor leaves out.
+	hashes bool
 	// of returns the calls of the workers, or errMissing. It is asked before every
 	// repetition, which lasts so long.
 	of func(ctx context.Context, p *provider, length time.Duration) ([]call, error)
@@ -39,30 +41,30 @@ func (s scenario) steps() (steps []string) {
 
 func scenarios() []scenario {
 	all := []scenario{
-		{"discovery", "", []string{"handler/3000 the document, from memory"}, fixed(func(p *provider) []byte {
+		{"discovery", "", []string{"handler/3000 the document, from memory"}, false, fixed(func(p *provider) []byte {
 			return get(p.ready.Issuer + "/.well-known/openid-configuration")
 		})},
-		{"keys", "", []string{"handler/1000 the document, from memory"}, fixed(func(p *provider) []byte { return get(p.endpoints.Keys) })},
-		{"client_credentials, opaque", "", []string{"batch/250 the token, stored with those that come at the same time"}, clientCredentials("opaque")},
-		{"client_credentials, JWT RS256", "RS256", []string{"RS256/900 the token; nothing is stored"}, clientCredentials("RS256")},
-		{"client_credentials, JWT ES256", "ES256", []string{"ES256/700 the token; nothing is stored"}, clientCredentials("ES256")},
-		{"introspect, opaque", "RS256", []string{"select/600 the token by its hash"}, introspect("RS256")},
-		{"introspect, JWT RS256", "RS256", []string{"select/600 the token by its jti; its signature is not verified"}, introspect("JWT RS256")},
-		{"userinfo", "RS256", []string{"select/300 the token by its hash"}, userinfo},
-		{"refresh, ID token RS256", "RS256", []string{"commit+RS256/1500 the new token for the old one; the ID token"}, refresh("RS256")},
-		{"refresh, ID token ES256", "ES256", []string{"commit+ES256/1200 the new token for the old one; the ID token"}, refresh("ES256")},
+		{"keys", "", []string{"handler/1000 the document, from memory"}, false, fixed(func(p *provider) []byte { return get(p.endpoints.Keys) })},
+		{"client_credentials, opaque", "", []string{"batch/250 the token, stored with those that come at the same time"}, false, clientCredentials("opaque")},
+		{"client_credentials, JWT RS256", "RS256", []string{"RS256/900 the token; nothing is stored"}, false, clientCredentials("RS256")},
+		{"client_credentials, JWT ES256", "ES256", []string{"ES256/700 the token; nothing is stored"}, false, clientCredentials("ES256")},
+		{"introspect, opaque", "RS256", []string{"select/600 the token by its hash"}, false, introspect("RS256")},
+		{"introspect, JWT RS256", "RS256", []string{"select/600 the token by its jti; its signature is not verified"}, false, introspect("JWT RS256")},
+		{"userinfo", "RS256", []string{"select/300 the token by its hash"}, false, userinfo},
+		{"refresh, ID token RS256", "RS256", []string{"commit+RS256/1500 the new token for the old one; the ID token"}, false, refresh("RS256")},
+		{"refresh, ID token ES256", "ES256", []string{"commit+ES256/1200 the new token for the old one; the ID token"}, false, refresh("ES256")},
 	}
 	for _, algorithm := range []string{"RS256", "ES256"} {
 		all = append(all,
 			scenario{"code + PKCE with a session, " + algorithm, algorithm, []string{
 				"select/0 authorize: the session", "commit+" + algorithm + "/1500 token: the tokens; the ID token",
-			}, withSession(algorithm)},
+			}, false, withSession(algorithm)},
 			scenario{"login without a session, " + algorithm, algorithm, []string{
 				"handler/3000 the page for the login name", "select/3000 the page for the password, of that user",
 				"commit/0 the session (the password hash is not in this floor)", "commit+" + algorithm + "/1500 token: the tokens; the ID token",
-			}, withoutSession(algorithm)})
+			}, true, withoutSession(algorithm)})
 	}
-	all = append(all, scenario{"revoke", "ES256", []string{"batch/0 that it is revoked"}, revoke})
+	all = append(all, scenario{"revoke", "ES256", []string{"batch/0 that it is revoked"}, false, revoke})
 	// Those of an algorithm together: an instance changes its key only once.
 	var ordered []scenario
 	for _, algorithm := range []string{"", "RS256", "ES256"} {

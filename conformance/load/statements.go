@@ -54,6 +54,11 @@ func newStatements(ctx context.Context, database string) (*statements, error) {
 	return s, s.track(ctx, "none")
 }
 
+func (s *statements) version(ctx context.Context) (version string, err error) {
+	err = s.conn.QueryRow(ctx, "SELECT split_part(current_setting('server_version'), ' ', 1)").Scan(&version)
+	return version, err
+}
+
 // track says what is counted, and returns when every process knows.
 func (s *statements) track(ctx context.Context, what string) error {
 	for _, sql := range []string{"ALTER SYSTEM SET pg_stat_statements.track = '" + what + "'", "SELECT pg_reload_conf()"} {
