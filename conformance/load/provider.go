@@ -67,6 +67,7 @@ type provider struct {
 	addr      string
 	ready     ready
 	endpoints endpoints
+	debug     string // URL of its pprof, "" when it has none
 	// services by the kind of their tokens ("opaque", "RS256", "ES256").
 	services map[string]service
 	// apps by the algorithm of their ID tokens, and "JWT RS256", "JWT ES256" for

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -34,10 +35,30 @@ func New(transport http.RoundTripper, loginName, password string) *Agent {
 	return &Agent{
 		Answers: map[string]string{"text": loginName, "password": password},
 		client: &http.Client{
-			Transport: transport, Jar: jar,
+			Transport: transport, Jar: trusting{jar},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
+}
+
+// trusting is a jar that takes the loopback interface for as safe as TLS, as
+// browsers do: they keep Secure cookies of http://localhost.
+type trusting struct{ http.CookieJar }
+
+func (t trusting) SetCookies(u *url.URL, cookies []*http.Cookie) {
+	t.CookieJar.SetCookies(trusted(u), cookies)
+}
+
+func (t trusting) Cookies(u *url.URL) []*http.Cookie { return t.CookieJar.Cookies(trusted(u)) }
+
+func trusted(u *url.URL) *url.URL {
+	host := u.Hostname()
+	if address := net.ParseIP(host); u.Scheme != "http" || (host != "localhost" && !address.IsLoopback()) {
+		return u
+	}
+	safe := *u
+	safe.Scheme = "https"
+	return &safe
 }
 
 // Cookies returns the Cookie header that the browser would send to an address.

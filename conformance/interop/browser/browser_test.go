@@ -45,7 +45,7 @@ func TestALogin(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /start", func(w http.ResponseWriter, r *http.Request) {
-		http.SetCookie(w, &http.Cookie{Name: "flow", Value: "1", Path: "/"})
+		http.SetCookie(w, &http.Cookie{Name: "flow", Value: "1", Path: "/", Secure: true})
 		http.Redirect(w, r, "/login", http.StatusFound)
 	})
 	page := func(w http.ResponseWriter, fields string) {
@@ -53,6 +53,10 @@ func TestALogin(t *testing.T) {
 		_, _ = io.WriteString(w, `<form method="post" action="/login">`+fields+`<button>Next</button></form>`)
 	}
 	mux.HandleFunc("/login", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := r.Cookie("flow"); err != nil {
+			http.Error(w, "no cookie", http.StatusBadRequest)
+			return
+		}
 		switch {
 		case r.FormValue("password") == "right":
 			http.Redirect(w, r, "http://party.example/callback?code=c", http.StatusSeeOther)

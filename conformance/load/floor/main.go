@@ -39,6 +39,7 @@ func main() {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	if len(os.Args) == 6 {
 		serveWork(mux, os.Args[5])
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	}
 	log.Fatal((&http.Server{Addr: os.Args[1], Handler: mux, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 }
