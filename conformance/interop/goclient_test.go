@@ -296,6 +296,9 @@ func TestGoClientPrompts(t *testing.T) {
 	if typed := strings.Join(agent.Trace, "\n"); !strings.Contains(typed, "sent ") {
 		t.Error("prompt=login asked for nothing")
 	}
+	if _, _, err := r.logIn(agent, []oauth2.AuthCodeOption{param("response_mode", "form_post")}); err != nil {
+		t.Errorf("response_mode=form_post: %v", err)
+	}
 	_, aged, err := r.logIn(agent, []oauth2.AuthCodeOption{param("max_age", "3600")})
 	if err != nil {
 		t.Fatalf("max_age: %v", err)
