@@ -106,7 +106,9 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	err = d.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}}, listener, func() error { return d.announce(out, listener, applied, dir) })
+	err = d.serve(ctx, server.Config{
+		DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}, External: server.External{Scheme: "http"}, TokenEndpointAudience: true,
+	}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}

@@ -140,6 +140,7 @@ type Instance struct {
 	NameFolded             string    `db:"name_folded"`
 	Blocked                bool      `db:"blocked"`
 	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
+	AllowRegistration      bool      `db:"allow_registration"`
 }
 
 type LanguageSetting struct {
@@ -195,6 +196,26 @@ type Message struct {
 	NextAttempt  time.Time       `db:"next_attempt"`
 	CreationDate time.Time       `db:"creation_date"`
 	SentDate     *time.Time      `db:"sent_date"`
+}
+
+type OauthGrant struct {
+	InstanceID     string          `db:"instance_id"`
+	ID             string          `db:"id"`
+	OrgID          string          `db:"org_id"`
+	UserID         string          `db:"user_id"`
+	AppID          string          `db:"app_id"`
+	SessionID      *string         `db:"session_id"`
+	Scopes         []string        `db:"scopes"`
+	Audience       []string        `db:"audience"`
+	AuthTime       time.Time       `db:"auth_time"`
+	Amr            []string        `db:"amr"`
+	Claims         []string        `db:"claims"`
+	Actor          json.RawMessage `db:"actor"`
+	Revoked        bool            `db:"revoked"`
+	Generation     int32           `db:"generation"`
+	IdleDate       time.Time       `db:"idle_date"`
+	ExpirationDate time.Time       `db:"expiration_date"`
+	CreationDate   time.Time       `db:"creation_date"`
 }
 
 type OneTimeCode struct {
@@ -277,6 +298,12 @@ type ProjectRole struct {
 	ChangeDate        time.Time `db:"change_date"`
 }
 
+type RevokedToken struct {
+	InstanceID     string    `db:"instance_id"`
+	ID             string    `db:"id"`
+	ExpirationDate time.Time `db:"expiration_date"`
+}
+
 type RowCount struct {
 	InstanceID string `db:"instance_id"`
 	Resource   string `db:"resource"`
@@ -332,6 +359,19 @@ type Target struct {
 	ChangeDate       time.Time `db:"change_date"`
 }
 
+type TokenKey struct {
+	InstanceID   string    `db:"instance_id"`
+	Number       int16     `db:"number"`
+	Secret       []byte    `db:"secret"`
+	CreationDate time.Time `db:"creation_date"`
+}
+
+type UsedAssertion struct {
+	InstanceID     string    `db:"instance_id"`
+	Hash           []byte    `db:"hash"`
+	ExpirationDate time.Time `db:"expiration_date"`
+}
+
 type User struct {
 	InstanceID             string          `db:"instance_id"`
 	ID                     string          `db:"id"`
@@ -368,6 +408,29 @@ type User struct {
 	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
 	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
 	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	MiddleName             string          `db:"middle_name"`
+	ProfileUrl             string          `db:"profile_url"`
+	PictureUrl             string          `db:"picture_url"`
+	WebsiteUrl             string          `db:"website_url"`
+	Gender                 string          `db:"gender"`
+	Birthdate              string          `db:"birthdate"`
+	Zoneinfo               string          `db:"zoneinfo"`
+	StreetAddress          string          `db:"street_address"`
+	Locality               string          `db:"locality"`
+	Region                 string          `db:"region"`
+	PostalCode             string          `db:"postal_code"`
+	Country                string          `db:"country"`
+}
+
+type UserCode struct {
+	InstanceID     string    `db:"instance_id"`
+	UserID         string    `db:"user_id"`
+	Purpose        int16     `db:"purpose"`
+	Address        string    `db:"address"`
+	Salt           []byte    `db:"salt"`
+	Hash           []byte    `db:"hash"`
+	Attempts       int32     `db:"attempts"`
+	ExpirationDate time.Time `db:"expiration_date"`
 }
 
 type UserGrant struct {

@@ -13,6 +13,21 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for IntrospectionTokenType.
+const (
+	IntrospectionTokenTypeBearer IntrospectionTokenType = "Bearer"
+)
+
+// Valid indicates whether the value is a known member of the IntrospectionTokenType enum.
+func (e IntrospectionTokenType) Valid() bool {
+	switch e {
+	case IntrospectionTokenTypeBearer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyAlg.
 const (
 	ES256 KeyAlg = "ES256"
@@ -88,6 +103,291 @@ func (e KeyUse) Valid() bool {
 	}
 }
 
+// Defines values for OAuthErrorError.
+const (
+	AccessDenied           OAuthErrorError = "access_denied"
+	InsufficientScope      OAuthErrorError = "insufficient_scope"
+	InvalidClient          OAuthErrorError = "invalid_client"
+	InvalidGrant           OAuthErrorError = "invalid_grant"
+	InvalidRequest         OAuthErrorError = "invalid_request"
+	InvalidScope           OAuthErrorError = "invalid_scope"
+	InvalidTarget          OAuthErrorError = "invalid_target"
+	InvalidToken           OAuthErrorError = "invalid_token"
+	ServerError            OAuthErrorError = "server_error"
+	TemporarilyUnavailable OAuthErrorError = "temporarily_unavailable"
+	UnauthorizedClient     OAuthErrorError = "unauthorized_client"
+	UnsupportedGrantType   OAuthErrorError = "unsupported_grant_type"
+)
+
+// Valid indicates whether the value is a known member of the OAuthErrorError enum.
+func (e OAuthErrorError) Valid() bool {
+	switch e {
+	case AccessDenied:
+		return true
+	case InsufficientScope:
+		return true
+	case InvalidClient:
+		return true
+	case InvalidGrant:
+		return true
+	case InvalidRequest:
+		return true
+	case InvalidScope:
+		return true
+	case InvalidTarget:
+		return true
+	case InvalidToken:
+		return true
+	case ServerError:
+		return true
+	case TemporarilyUnavailable:
+		return true
+	case UnauthorizedClient:
+		return true
+	case UnsupportedGrantType:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TokenResponseTokenType.
+const (
+	TokenResponseTokenTypeBearer TokenResponseTokenType = "Bearer"
+	TokenResponseTokenTypeNA     TokenResponseTokenType = "N_A"
+)
+
+// Valid indicates whether the value is a known member of the TokenResponseTokenType enum.
+func (e TokenResponseTokenType) Valid() bool {
+	switch e {
+	case TokenResponseTokenTypeBearer:
+		return true
+	case TokenResponseTokenTypeNA:
+		return true
+	default:
+		return false
+	}
+}
+
+// AuthorizationRequest What a client asks of the authorization endpoint.
+type AuthorizationRequest struct {
+	// AcrValues Accepted and without effect.
+	AcrValues string `json:"acr_values,omitempty"`
+
+	// Claims Which claims are wanted (OpenID Connect Core, section 5.5), as JSON.
+	Claims string `json:"claims,omitempty"`
+
+	// ClaimsLocales Accepted and without effect.
+	ClaimsLocales string `json:"claims_locales,omitempty"`
+
+	// ClientId The client.
+	ClientId string `json:"client_id,omitempty"`
+
+	// CodeChallenge The SHA-256 of the code verifier (RFC 7636), base64url.
+	CodeChallenge string `json:"code_challenge,omitempty"`
+
+	// CodeChallengeMethod S256.
+	CodeChallengeMethod string `json:"code_challenge_method,omitempty"`
+
+	// Display Accepted and without effect.
+	Display string `json:"display,omitempty"`
+
+	// IdTokenHint An ID token of the user who is expected.
+	IdTokenHint string `json:"id_token_hint,omitempty"`
+
+	// LoginHint The login name to begin with.
+	LoginHint string `json:"login_hint,omitempty"`
+
+	// MaxAge Seconds since the user authenticated at most.
+	MaxAge string `json:"max_age,omitempty"`
+
+	// Nonce A random text that ID tokens repeat; needed where one comes from this endpoint.
+	Nonce string `json:"nonce,omitempty"`
+
+	// Prompt none alone, or some of login, select_account and create.
+	Prompt string `json:"prompt,omitempty"`
+
+	// RedirectUri Where the answer goes: exactly one of the registered redirect URIs.
+	RedirectUri string `json:"redirect_uri,omitempty"`
+
+	// Request Not supported: refused with request_not_supported.
+	Request string `json:"request,omitempty"`
+
+	// RequestUri Not supported: refused with request_uri_not_supported.
+	RequestUri string `json:"request_uri,omitempty"`
+
+	// ResponseMode query, fragment or form_post; anything else is ignored.
+	ResponseMode string `json:"response_mode,omitempty"`
+
+	// ResponseType code, id_token or id_token token.
+	ResponseType string `json:"response_type,omitempty"`
+
+	// Scope Space-separated scopes; openid is needed.
+	Scope string `json:"scope,omitempty"`
+
+	// State A text that comes back unchanged, against request forgery.
+	State string `json:"state,omitempty"`
+
+	// UiLocales Space-separated languages in order of preference.
+	UiLocales string `json:"ui_locales,omitempty"`
+}
+
+// Configuration The provider's metadata (OpenID Connect Discovery, section 3).
+type Configuration struct {
+	// AcrValuesSupported See OpenID Connect Discovery.
+	AcrValuesSupported *[]string `json:"acr_values_supported,omitempty"`
+
+	// AuthorizationEndpoint See OpenID Connect Discovery.
+	AuthorizationEndpoint string `json:"authorization_endpoint"`
+
+	// AuthorizationResponseIssParameterSupported See OpenID Connect Discovery.
+	AuthorizationResponseIssParameterSupported bool `json:"authorization_response_iss_parameter_supported"`
+
+	// ClaimTypesSupported See OpenID Connect Discovery.
+	ClaimTypesSupported []string `json:"claim_types_supported"`
+
+	// ClaimsParameterSupported See OpenID Connect Discovery.
+	ClaimsParameterSupported bool `json:"claims_parameter_supported"`
+
+	// ClaimsSupported See OpenID Connect Discovery.
+	ClaimsSupported []string `json:"claims_supported"`
+
+	// CodeChallengeMethodsSupported See OpenID Connect Discovery.
+	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
+
+	// EndSessionEndpoint See OpenID Connect Discovery.
+	EndSessionEndpoint string `json:"end_session_endpoint"`
+
+	// GrantTypesSupported See OpenID Connect Discovery.
+	GrantTypesSupported []string `json:"grant_types_supported"`
+
+	// IdTokenSigningAlgValuesSupported See OpenID Connect Discovery.
+	IdTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
+
+	// IntrospectionEndpoint See OpenID Connect Discovery.
+	IntrospectionEndpoint string `json:"introspection_endpoint"`
+
+	// IntrospectionEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
+
+	// IntrospectionEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+
+	// Issuer See OpenID Connect Discovery.
+	Issuer string `json:"issuer"`
+
+	// JwksUri See OpenID Connect Discovery.
+	JwksUri string `json:"jwks_uri"`
+
+	// PromptValuesSupported See OpenID Connect Discovery.
+	PromptValuesSupported []string `json:"prompt_values_supported"`
+
+	// RequestParameterSupported See OpenID Connect Discovery.
+	RequestParameterSupported bool `json:"request_parameter_supported"`
+
+	// RequestUriParameterSupported See OpenID Connect Discovery.
+	RequestUriParameterSupported bool `json:"request_uri_parameter_supported"`
+
+	// ResponseModesSupported See OpenID Connect Discovery.
+	ResponseModesSupported []string `json:"response_modes_supported"`
+
+	// ResponseTypesSupported See OpenID Connect Discovery.
+	ResponseTypesSupported []string `json:"response_types_supported"`
+
+	// RevocationEndpoint See OpenID Connect Discovery.
+	RevocationEndpoint string `json:"revocation_endpoint"`
+
+	// RevocationEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthMethodsSupported []string `json:"revocation_endpoint_auth_methods_supported"`
+
+	// RevocationEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthSigningAlgValuesSupported []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
+
+	// ScopesSupported See OpenID Connect Discovery.
+	ScopesSupported []string `json:"scopes_supported"`
+
+	// SubjectTypesSupported See OpenID Connect Discovery.
+	SubjectTypesSupported []string `json:"subject_types_supported"`
+
+	// TokenEndpoint See OpenID Connect Discovery.
+	TokenEndpoint string `json:"token_endpoint"`
+
+	// TokenEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+
+	// TokenEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+
+	// UiLocalesSupported See OpenID Connect Discovery.
+	UiLocalesSupported *[]string `json:"ui_locales_supported,omitempty"`
+
+	// UserinfoEndpoint See OpenID Connect Discovery.
+	UserinfoEndpoint string `json:"userinfo_endpoint"`
+}
+
+// Introspection What an access token is (RFC 7662, section 2.2); more claims by its scopes.
+type Introspection struct {
+	// Active Whether it is good for the caller now.
+	Active bool `json:"active"`
+
+	// Aud Whom it is for.
+	Aud *[]string `json:"aud,omitempty"`
+
+	// ClientId Whom it was issued to.
+	ClientId *string `json:"client_id,omitempty"`
+
+	// Exp When it ends.
+	Exp *int64 `json:"exp,omitempty"`
+
+	// Iat When it was issued.
+	Iat *int64 `json:"iat,omitempty"`
+
+	// Iss Who issued it.
+	Iss *string `json:"iss,omitempty"`
+
+	// Jti Its ID.
+	Jti *string `json:"jti,omitempty"`
+
+	// Nbf When it begins.
+	Nbf *int64 `json:"nbf,omitempty"`
+
+	// Scope What was granted.
+	Scope *string `json:"scope,omitempty"`
+
+	// Sub The user.
+	Sub *string `json:"sub,omitempty"`
+
+	// TokenType How it is used.
+	TokenType *IntrospectionTokenType `json:"token_type,omitempty"`
+
+	// Username The login name of the user.
+	Username *string `json:"username,omitempty"`
+}
+
+// IntrospectionTokenType How it is used.
+type IntrospectionTokenType string
+
+// IntrospectionRequest Which token it is.
+type IntrospectionRequest struct {
+	// ClientAssertion A JWT signed by it (private_key_jwt).
+	ClientAssertion string `json:"client_assertion,omitempty"`
+
+	// ClientAssertionType urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
+	ClientAssertionType string `json:"client_assertion_type,omitempty"`
+
+	// ClientId The client, unless the Authorization header names it.
+	ClientId string `json:"client_id,omitempty"`
+
+	// ClientSecret Its secret (client_secret_post).
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// Token The access token.
+	Token string `json:"token"`
+
+	// TokenTypeHint Accepted and without effect.
+	TokenTypeHint string `json:"token_type_hint,omitempty"`
+}
+
 // Key A public key (RFC 7517, RFC 7518, RFC 8037).
 type Key struct {
 	// Alg The algorithm it is used with.
@@ -136,6 +436,63 @@ type KeySet struct {
 	Keys []Key `json:"keys"`
 }
 
+// LogoutRequest What ends a session.
+type LogoutRequest struct {
+	// ClientId The client.
+	ClientId string `json:"client_id,omitempty"`
+
+	// Confirm Sent by the page that asks whether to sign out.
+	Confirm string `json:"confirm,omitempty"`
+
+	// Form Sent by that page.
+	Form string `json:"form,omitempty"`
+
+	// IdTokenHint An ID token that was issued to the client.
+	IdTokenHint string `json:"id_token_hint,omitempty"`
+
+	// PostLogoutRedirectUri Where to go then: exactly a registered URI of the client.
+	PostLogoutRedirectUri string `json:"post_logout_redirect_uri,omitempty"`
+
+	// State A text that comes back unchanged.
+	State string `json:"state,omitempty"`
+
+	// UiLocales Space-separated languages in order of preference.
+	UiLocales string `json:"ui_locales,omitempty"`
+}
+
+// OAuthError A refusal (RFC 6749, section 5.2).
+type OAuthError struct {
+	// Error What kind of refusal it is.
+	Error OAuthErrorError `json:"error"`
+
+	// ErrorDescription For developers.
+	ErrorDescription string `json:"error_description,omitempty"`
+}
+
+// OAuthErrorError What kind of refusal it is.
+type OAuthErrorError string
+
+// RevocationRequest Which token it is.
+type RevocationRequest struct {
+	// ClientAssertion A JWT signed by it (private_key_jwt).
+	ClientAssertion string `json:"client_assertion,omitempty"`
+
+	// ClientAssertionType urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
+	ClientAssertionType string `json:"client_assertion_type,omitempty"`
+
+	// ClientId The client, unless the Authorization header names it.
+	ClientId string `json:"client_id,omitempty"`
+
+	// ClientSecret Its secret (client_secret_post).
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// Token The access token or refresh token.
+	Token string `json:"token"`
+
+	// TokenTypeHint Accepted and without effect.
+	TokenTypeHint string `json:"token_type_hint,omitempty"`
+}
+
 // Status Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Status struct {
 	// Code The google.rpc.Code, for example 3 for INVALID_ARGUMENT.
@@ -155,11 +512,110 @@ type Status_Details_Item struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// TokenRequest What a client asks of the token endpoint; what is needed depends on grant_type.
+type TokenRequest struct {
+	// ActorToken Who acts.
+	ActorToken string `json:"actor_token,omitempty"`
+
+	// ActorTokenType What the actor token is.
+	ActorTokenType string `json:"actor_token_type,omitempty"`
+
+	// Assertion A JWT signed by a service user (RFC 7523).
+	Assertion string `json:"assertion,omitempty"`
+
+	// Audience Whom the new token is for; may be repeated.
+	Audience []string `json:"audience,omitempty"`
+
+	// ClientAssertion A JWT signed by it (private_key_jwt).
+	ClientAssertion string `json:"client_assertion,omitempty"`
+
+	// ClientAssertionType urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
+	ClientAssertionType string `json:"client_assertion_type,omitempty"`
+
+	// ClientId The client, unless the Authorization header names it.
+	ClientId string `json:"client_id,omitempty"`
+
+	// ClientSecret Its secret (client_secret_post).
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// Code The authorization code.
+	Code string `json:"code,omitempty"`
+
+	// CodeVerifier What the code challenge was made of.
+	CodeVerifier string `json:"code_verifier,omitempty"`
+
+	// GrantType Which grant it is.
+	GrantType string `json:"grant_type"`
+
+	// RedirectUri Exactly the one of the authorization request.
+	RedirectUri string `json:"redirect_uri,omitempty"`
+
+	// RefreshToken The last refresh token.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// RequestedTokenType What to issue; an access token by default.
+	RequestedTokenType string `json:"requested_token_type,omitempty"`
+
+	// Resource Not supported (document 2).
+	Resource []string `json:"resource,omitempty"`
+
+	// Scope Space-separated scopes.
+	Scope string `json:"scope,omitempty"`
+
+	// SubjectToken Whom the new token is about (RFC 8693).
+	SubjectToken string `json:"subject_token,omitempty"`
+
+	// SubjectTokenType What the subject token is.
+	SubjectTokenType string `json:"subject_token_type,omitempty"`
+}
+
+// TokenResponse Tokens (RFC 6749, section 5.1; RFC 8693, section 2.2).
+type TokenResponse struct {
+	// AccessToken The access token; the issued token of an exchange.
+	AccessToken string `json:"access_token"`
+
+	// ExpiresIn Seconds until it ends.
+	ExpiresIn int64 `json:"expires_in"`
+
+	// IdToken Who the user is.
+	IdToken string `json:"id_token,omitempty"`
+
+	// IssuedTokenType What an exchange issued.
+	IssuedTokenType string `json:"issued_token_type,omitempty"`
+
+	// RefreshToken Gets the next tokens.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// Scope What was granted.
+	Scope string `json:"scope,omitempty"`
+
+	// TokenType How it is used.
+	TokenType TokenResponseTokenType `json:"token_type"`
+}
+
+// TokenResponseTokenType How it is used.
+type TokenResponseTokenType string
+
+// UserInfo Claims of a user (OpenID Connect Core, section 5.1); which, the scopes say.
+type UserInfo struct {
+	// Sub The user.
+	Sub string `json:"sub"`
+}
+
+// UserInfoRequest The access token, when no Authorization header holds it.
+type UserInfoRequest struct {
+	// AccessToken The access token.
+	AccessToken string `json:"access_token,omitempty"`
+}
+
 // Blocked Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Blocked = Status
 
 // Internal Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Internal = Status
+
+// OAuthUnauthorized A refusal (RFC 6749, section 5.2).
+type OAuthUnauthorized = OAuthError
 
 // Unavailable Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unavailable = Status
@@ -167,11 +623,35 @@ type Unavailable = Status
 // UnknownHost Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type UnknownHost = Status
 
+// GetConfigurationParams defines parameters for GetConfiguration.
+type GetConfigurationParams struct {
+	// IfNoneMatch The ETag of an answer that is still there.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
 // GetKeysParams defines parameters for GetKeys.
 type GetKeysParams struct {
 	// IfNoneMatch The ETag of an answer that is still there.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
+
+// AuthorizeFormFormdataRequestBody defines body for AuthorizeForm for application/x-www-form-urlencoded ContentType.
+type AuthorizeFormFormdataRequestBody = AuthorizationRequest
+
+// IntrospectFormdataRequestBody defines body for Introspect for application/x-www-form-urlencoded ContentType.
+type IntrospectFormdataRequestBody = IntrospectionRequest
+
+// RevokeFormdataRequestBody defines body for Revoke for application/x-www-form-urlencoded ContentType.
+type RevokeFormdataRequestBody = RevocationRequest
+
+// TokenFormdataRequestBody defines body for Token for application/x-www-form-urlencoded ContentType.
+type TokenFormdataRequestBody = TokenRequest
+
+// LogoutFormFormdataRequestBody defines body for LogoutForm for application/x-www-form-urlencoded ContentType.
+type LogoutFormFormdataRequestBody = LogoutRequest
+
+// PostUserInfoFormdataRequestBody defines body for PostUserInfo for application/x-www-form-urlencoded ContentType.
+type PostUserInfoFormdataRequestBody = UserInfoRequest
 
 // Getter for additional properties for Status_Details_Item. Returns the specified
 // element and whether it was found
@@ -241,9 +721,39 @@ func (a Status_Details_Item) MarshalJSON() ([]byte, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// GetConfiguration What the OpenID provider can do, and where.
+	// (GET /.well-known/openid-configuration)
+	GetConfiguration(w http.ResponseWriter, r *http.Request, params GetConfigurationParams)
+	// Authorize Signs a user in for a client.
+	// (GET /oauth/v2/authorize)
+	Authorize(w http.ResponseWriter, r *http.Request)
+	// AuthorizeForm Signs a user in for a client.
+	// (POST /oauth/v2/authorize)
+	AuthorizeForm(w http.ResponseWriter, r *http.Request)
+	// Introspect Tells whether an access token is active, and what it is.
+	// (POST /oauth/v2/introspect)
+	Introspect(w http.ResponseWriter, r *http.Request)
 	// GetKeys The public keys that tokens of the instance are signed with.
 	// (GET /oauth/v2/keys)
 	GetKeys(w http.ResponseWriter, r *http.Request, params GetKeysParams)
+	// Revoke Ends an access token, or a refresh token and all that came from it.
+	// (POST /oauth/v2/revoke)
+	Revoke(w http.ResponseWriter, r *http.Request)
+	// Token Issues tokens.
+	// (POST /oauth/v2/token)
+	Token(w http.ResponseWriter, r *http.Request)
+	// Logout Signs the user of the browser out.
+	// (GET /oidc/v1/end_session)
+	Logout(w http.ResponseWriter, r *http.Request)
+	// LogoutForm Signs the user of the browser out.
+	// (POST /oidc/v1/end_session)
+	LogoutForm(w http.ResponseWriter, r *http.Request)
+	// GetUserInfo Returns the claims of the user of an access token.
+	// (GET /oidc/v1/userinfo)
+	GetUserInfo(w http.ResponseWriter, r *http.Request)
+	// PostUserInfo Returns the claims of the user of an access token.
+	// (POST /oidc/v1/userinfo)
+	PostUserInfo(w http.ResponseWriter, r *http.Request)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -254,6 +764,89 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// GetConfiguration operation middleware
+func (siw *ServerInterfaceWrapper) GetConfiguration(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetConfigurationParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "If-None-Match", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "If-None-Match", Err: err})
+			return
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetConfiguration(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Authorize operation middleware
+func (siw *ServerInterfaceWrapper) Authorize(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Authorize(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AuthorizeForm operation middleware
+func (siw *ServerInterfaceWrapper) AuthorizeForm(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AuthorizeForm(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Introspect operation middleware
+func (siw *ServerInterfaceWrapper) Introspect(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Introspect(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // GetKeys operation middleware
 func (siw *ServerInterfaceWrapper) GetKeys(w http.ResponseWriter, r *http.Request) {
@@ -287,6 +880,90 @@ func (siw *ServerInterfaceWrapper) GetKeys(w http.ResponseWriter, r *http.Reques
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetKeys(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Revoke operation middleware
+func (siw *ServerInterfaceWrapper) Revoke(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Revoke(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Token operation middleware
+func (siw *ServerInterfaceWrapper) Token(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Token(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Logout operation middleware
+func (siw *ServerInterfaceWrapper) Logout(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Logout(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// LogoutForm operation middleware
+func (siw *ServerInterfaceWrapper) LogoutForm(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.LogoutForm(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetUserInfo operation middleware
+func (siw *ServerInterfaceWrapper) GetUserInfo(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetUserInfo(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PostUserInfo operation middleware
+func (siw *ServerInterfaceWrapper) PostUserInfo(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PostUserInfo(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -416,7 +1093,17 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/.well-known/openid-configuration", wrapper.GetConfiguration)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/oauth/v2/authorize", wrapper.Authorize)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/oauth/v2/authorize", wrapper.AuthorizeForm)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/oauth/v2/introspect", wrapper.Introspect)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/oauth/v2/keys", wrapper.GetKeys)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/oauth/v2/revoke", wrapper.Revoke)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/oauth/v2/token", wrapper.Token)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/oidc/v1/end_session", wrapper.Logout)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/oidc/v1/end_session", wrapper.LogoutForm)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/oidc/v1/userinfo", wrapper.GetUserInfo)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/oidc/v1/userinfo", wrapper.PostUserInfo)
 
 	return m
 }

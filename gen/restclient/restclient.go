@@ -389,6 +389,21 @@ func (e InstanceFieldName) Valid() bool {
 	}
 }
 
+// Defines values for IntrospectionTokenType.
+const (
+	IntrospectionTokenTypeBearer IntrospectionTokenType = "Bearer"
+)
+
+// Valid indicates whether the value is a known member of the IntrospectionTokenType enum.
+func (e IntrospectionTokenType) Valid() bool {
+	switch e {
+	case IntrospectionTokenTypeBearer:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for KeyAlg.
 const (
 	ES256 KeyAlg = "ES256"
@@ -593,6 +608,54 @@ func (e MembershipLevelFilterLevel) Valid() bool {
 	case MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECTGRANT:
 		return true
 	case MembershipLevelFilterLevelMEMBERSHIPLEVELSYSTEM:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for OAuthErrorError.
+const (
+	AccessDenied           OAuthErrorError = "access_denied"
+	InsufficientScope      OAuthErrorError = "insufficient_scope"
+	InvalidClient          OAuthErrorError = "invalid_client"
+	InvalidGrant           OAuthErrorError = "invalid_grant"
+	InvalidRequest         OAuthErrorError = "invalid_request"
+	InvalidScope           OAuthErrorError = "invalid_scope"
+	InvalidTarget          OAuthErrorError = "invalid_target"
+	InvalidToken           OAuthErrorError = "invalid_token"
+	ServerError            OAuthErrorError = "server_error"
+	TemporarilyUnavailable OAuthErrorError = "temporarily_unavailable"
+	UnauthorizedClient     OAuthErrorError = "unauthorized_client"
+	UnsupportedGrantType   OAuthErrorError = "unsupported_grant_type"
+)
+
+// Valid indicates whether the value is a known member of the OAuthErrorError enum.
+func (e OAuthErrorError) Valid() bool {
+	switch e {
+	case AccessDenied:
+		return true
+	case InsufficientScope:
+		return true
+	case InvalidClient:
+		return true
+	case InvalidGrant:
+		return true
+	case InvalidRequest:
+		return true
+	case InvalidScope:
+		return true
+	case InvalidTarget:
+		return true
+	case InvalidToken:
+		return true
+	case ServerError:
+		return true
+	case TemporarilyUnavailable:
+		return true
+	case UnauthorizedClient:
+		return true
+	case UnsupportedGrantType:
 		return true
 	default:
 		return false
@@ -1316,6 +1379,24 @@ func (e TimestampFilterMethod) Valid() bool {
 	}
 }
 
+// Defines values for TokenResponseTokenType.
+const (
+	TokenResponseTokenTypeBearer TokenResponseTokenType = "Bearer"
+	TokenResponseTokenTypeNA     TokenResponseTokenType = "N_A"
+)
+
+// Valid indicates whether the value is a known member of the TokenResponseTokenType enum.
+func (e TokenResponseTokenType) Valid() bool {
+	switch e {
+	case TokenResponseTokenTypeBearer:
+		return true
+	case TokenResponseTokenTypeNA:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for UserFieldName.
 const (
 	USERFIELDNAMECHANGEDATE   UserFieldName = "USER_FIELD_NAME_CHANGE_DATE"
@@ -1796,6 +1877,42 @@ type AddTOTPReply struct {
 	URI string `json:"uri"`
 }
 
+// Address Address is a postal address.
+type Address struct {
+	// Country The country, by name.
+	Country string `json:"country"`
+
+	// Locality The city or place.
+	Locality string `json:"locality"`
+
+	// PostalCode The postal code.
+	PostalCode string `json:"postalCode"`
+
+	// Region The state, province or region.
+	Region string `json:"region"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress string `json:"streetAddress"`
+}
+
+// AddressInput Address is a postal address.
+type AddressInput struct {
+	// Country The country, by name.
+	Country *string `json:"country,omitempty"`
+
+	// Locality The city or place.
+	Locality *string `json:"locality,omitempty"`
+
+	// PostalCode The postal code.
+	PostalCode *string `json:"postalCode,omitempty"`
+
+	// Region The state, province or region.
+	Region *string `json:"region,omitempty"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress *string `json:"streetAddress,omitempty"`
+}
+
 // App App is an application of a project.
 type App struct {
 	// API An API that checks tokens at the introspection endpoint.
@@ -1891,6 +2008,69 @@ type Authenticator struct {
 
 // AuthenticatorV3AlphaAuthenticatorType AuthenticatorType is what an authenticator is.
 type AuthenticatorV3AlphaAuthenticatorType string
+
+// AuthorizationRequest What a client asks of the authorization endpoint.
+type AuthorizationRequest struct {
+	// AcrValues Accepted and without effect.
+	AcrValues string `json:"acr_values,omitempty"`
+
+	// Claims Which claims are wanted (OpenID Connect Core, section 5.5), as JSON.
+	Claims string `json:"claims,omitempty"`
+
+	// ClaimsLocales Accepted and without effect.
+	ClaimsLocales string `json:"claims_locales,omitempty"`
+
+	// ClientID The client.
+	ClientID string `json:"client_id,omitempty"`
+
+	// CodeChallenge The SHA-256 of the code verifier (RFC 7636), base64url.
+	CodeChallenge string `json:"code_challenge,omitempty"`
+
+	// CodeChallengeMethod S256.
+	CodeChallengeMethod string `json:"code_challenge_method,omitempty"`
+
+	// Display Accepted and without effect.
+	Display string `json:"display,omitempty"`
+
+	// IDTokenHint An ID token of the user who is expected.
+	IDTokenHint string `json:"id_token_hint,omitempty"`
+
+	// LoginHint The login name to begin with.
+	LoginHint string `json:"login_hint,omitempty"`
+
+	// MaxAge Seconds since the user authenticated at most.
+	MaxAge string `json:"max_age,omitempty"`
+
+	// Nonce A random text that ID tokens repeat; needed where one comes from this endpoint.
+	Nonce string `json:"nonce,omitempty"`
+
+	// Prompt none alone, or some of login, select_account and create.
+	Prompt string `json:"prompt,omitempty"`
+
+	// RedirectURI Where the answer goes: exactly one of the registered redirect URIs.
+	RedirectURI string `json:"redirect_uri,omitempty"`
+
+	// Request Not supported: refused with request_not_supported.
+	Request string `json:"request,omitempty"`
+
+	// RequestURI Not supported: refused with request_uri_not_supported.
+	RequestURI string `json:"request_uri,omitempty"`
+
+	// ResponseMode query, fragment or form_post; anything else is ignored.
+	ResponseMode string `json:"response_mode,omitempty"`
+
+	// ResponseType code, id_token or id_token token.
+	ResponseType string `json:"response_type,omitempty"`
+
+	// Scope Space-separated scopes; openid is needed.
+	Scope string `json:"scope,omitempty"`
+
+	// State A text that comes back unchanged, against request forgery.
+	State string `json:"state,omitempty"`
+
+	// UILocales Space-separated languages in order of preference.
+	UILocales string `json:"ui_locales,omitempty"`
+}
 
 // BoolFilter BoolFilter compares a yes or no of a resource.
 type BoolFilter struct {
@@ -2012,6 +2192,99 @@ type ConditionInput struct {
 
 	// Response Before a response is returned.
 	Response *ResponseExecutionInput `json:"response,omitempty"`
+}
+
+// Configuration The provider's metadata (OpenID Connect Discovery, section 3).
+type Configuration struct {
+	// AcrValuesSupported See OpenID Connect Discovery.
+	AcrValuesSupported *[]string `json:"acr_values_supported,omitempty"`
+
+	// AuthorizationEndpoint See OpenID Connect Discovery.
+	AuthorizationEndpoint string `json:"authorization_endpoint"`
+
+	// AuthorizationResponseIssParameterSupported See OpenID Connect Discovery.
+	AuthorizationResponseIssParameterSupported bool `json:"authorization_response_iss_parameter_supported"`
+
+	// ClaimTypesSupported See OpenID Connect Discovery.
+	ClaimTypesSupported []string `json:"claim_types_supported"`
+
+	// ClaimsParameterSupported See OpenID Connect Discovery.
+	ClaimsParameterSupported bool `json:"claims_parameter_supported"`
+
+	// ClaimsSupported See OpenID Connect Discovery.
+	ClaimsSupported []string `json:"claims_supported"`
+
+	// CodeChallengeMethodsSupported See OpenID Connect Discovery.
+	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
+
+	// EndSessionEndpoint See OpenID Connect Discovery.
+	EndSessionEndpoint string `json:"end_session_endpoint"`
+
+	// GrantTypesSupported See OpenID Connect Discovery.
+	GrantTypesSupported []string `json:"grant_types_supported"`
+
+	// IDTokenSigningAlgValuesSupported See OpenID Connect Discovery.
+	IDTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
+
+	// IntrospectionEndpoint See OpenID Connect Discovery.
+	IntrospectionEndpoint string `json:"introspection_endpoint"`
+
+	// IntrospectionEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
+
+	// IntrospectionEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+
+	// Issuer See OpenID Connect Discovery.
+	Issuer string `json:"issuer"`
+
+	// JwksURI See OpenID Connect Discovery.
+	JwksURI string `json:"jwks_uri"`
+
+	// PromptValuesSupported See OpenID Connect Discovery.
+	PromptValuesSupported []string `json:"prompt_values_supported"`
+
+	// RequestParameterSupported See OpenID Connect Discovery.
+	RequestParameterSupported bool `json:"request_parameter_supported"`
+
+	// RequestURIParameterSupported See OpenID Connect Discovery.
+	RequestURIParameterSupported bool `json:"request_uri_parameter_supported"`
+
+	// ResponseModesSupported See OpenID Connect Discovery.
+	ResponseModesSupported []string `json:"response_modes_supported"`
+
+	// ResponseTypesSupported See OpenID Connect Discovery.
+	ResponseTypesSupported []string `json:"response_types_supported"`
+
+	// RevocationEndpoint See OpenID Connect Discovery.
+	RevocationEndpoint string `json:"revocation_endpoint"`
+
+	// RevocationEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthMethodsSupported []string `json:"revocation_endpoint_auth_methods_supported"`
+
+	// RevocationEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthSigningAlgValuesSupported []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
+
+	// ScopesSupported See OpenID Connect Discovery.
+	ScopesSupported []string `json:"scopes_supported"`
+
+	// SubjectTypesSupported See OpenID Connect Discovery.
+	SubjectTypesSupported []string `json:"subject_types_supported"`
+
+	// TokenEndpoint See OpenID Connect Discovery.
+	TokenEndpoint string `json:"token_endpoint"`
+
+	// TokenEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+
+	// TokenEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+
+	// UILocalesSupported See OpenID Connect Discovery.
+	UILocalesSupported *[]string `json:"ui_locales_supported,omitempty"`
+
+	// UserinfoEndpoint See OpenID Connect Discovery.
+	UserinfoEndpoint string `json:"userinfo_endpoint"`
 }
 
 // CreateAppKeyReply CreateAppKeyResponse is the response of CreateAppKey.
@@ -2592,6 +2865,9 @@ type GetExecution struct {
 
 // GetHuman GetHuman is a person.
 type GetHuman struct {
+	// Address Where they live; empty where it is not told.
+	Address *Address `json:"address,omitempty"`
+
 	// Email Their e-mail address; the address is empty when there is none.
 	Email *GetEmail `json:"email,omitempty"`
 
@@ -2610,6 +2886,9 @@ type GetHuman struct {
 
 // GetInstance GetInstance is an instance with its details.
 type GetInstance struct {
+	// AllowRegistration Whether people may register themselves at the login (prompt=create).
+	AllowRegistration bool `json:"allowRegistration"`
+
 	// AuditLogRetention How long events are kept; 0s: for good.
 	//
 	// Example: 10s
@@ -3011,6 +3290,9 @@ type GrantTypesTypes string
 
 // Human Human is a person.
 type Human struct {
+	// Address Where they live.
+	Address *AddressInput `json:"address,omitempty"`
+
 	// Email Their e-mail address.
 	Email *Email `json:"email,omitempty"`
 
@@ -3056,6 +3338,9 @@ type IncludeFilter struct {
 
 // Instance Instance is a tenant.
 type Instance struct {
+	// AllowRegistration Whether people may register themselves at the login (prompt=create).
+	AllowRegistration *bool `json:"allowRegistration,omitempty"`
+
 	// Domain The domain that finds it, its primary one. Without one only the only instance of an installation is found.
 	Domain *string `json:"domain,omitempty"`
 
@@ -3100,6 +3385,69 @@ type InstanceSearchFilter struct {
 
 	// Name By name.
 	Name *NameFilter `json:"name,omitempty"`
+}
+
+// Introspection What an access token is (RFC 7662, section 2.2); more claims by its scopes.
+type Introspection struct {
+	// Active Whether it is good for the caller now.
+	Active bool `json:"active"`
+
+	// Aud Whom it is for.
+	Aud *[]string `json:"aud,omitempty"`
+
+	// ClientID Whom it was issued to.
+	ClientID *string `json:"client_id,omitempty"`
+
+	// Exp When it ends.
+	Exp *int64 `json:"exp,omitempty"`
+
+	// Iat When it was issued.
+	Iat *int64 `json:"iat,omitempty"`
+
+	// Iss Who issued it.
+	Iss *string `json:"iss,omitempty"`
+
+	// Jti Its ID.
+	Jti *string `json:"jti,omitempty"`
+
+	// Nbf When it begins.
+	Nbf *int64 `json:"nbf,omitempty"`
+
+	// Scope What was granted.
+	Scope *string `json:"scope,omitempty"`
+
+	// Sub The user.
+	Sub *string `json:"sub,omitempty"`
+
+	// TokenType How it is used.
+	TokenType *IntrospectionTokenType `json:"token_type,omitempty"`
+
+	// Username The login name of the user.
+	Username *string `json:"username,omitempty"`
+}
+
+// IntrospectionTokenType How it is used.
+type IntrospectionTokenType string
+
+// IntrospectionRequest Which token it is.
+type IntrospectionRequest struct {
+	// ClientAssertion A JWT signed by it (private_key_jwt).
+	ClientAssertion string `json:"client_assertion,omitempty"`
+
+	// ClientAssertionType urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
+	ClientAssertionType string `json:"client_assertion_type,omitempty"`
+
+	// ClientID The client, unless the Authorization header names it.
+	ClientID string `json:"client_id,omitempty"`
+
+	// ClientSecret Its secret (client_secret_post).
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// Token The access token.
+	Token string `json:"token"`
+
+	// TokenTypeHint Accepted and without effect.
+	TokenTypeHint string `json:"token_type_hint,omitempty"`
 }
 
 // Key A public key (RFC 7517, RFC 7518, RFC 8037).
@@ -3251,6 +3599,30 @@ type LoginNameFilter struct {
 	Method *TextFilterMethod `json:"method,omitempty"`
 }
 
+// LogoutRequest What ends a session.
+type LogoutRequest struct {
+	// ClientID The client.
+	ClientID string `json:"client_id,omitempty"`
+
+	// Confirm Sent by the page that asks whether to sign out.
+	Confirm string `json:"confirm,omitempty"`
+
+	// Form Sent by that page.
+	Form string `json:"form,omitempty"`
+
+	// IDTokenHint An ID token that was issued to the client.
+	IDTokenHint string `json:"id_token_hint,omitempty"`
+
+	// PostLogoutRedirectURI Where to go then: exactly a registered URI of the client.
+	PostLogoutRedirectURI string `json:"post_logout_redirect_uri,omitempty"`
+
+	// State A text that comes back unchanged.
+	State string `json:"state,omitempty"`
+
+	// UILocales Space-separated languages in order of preference.
+	UILocales string `json:"ui_locales,omitempty"`
+}
+
 // MachineKey MachineKey is a key that a service user proves its identity with.
 type MachineKey struct {
 	// ExpirationDate When it expires, in the future; absent: never.
@@ -3352,6 +3724,18 @@ type NameFilter struct {
 	// Name The text to compare with.
 	Name *string `json:"name,omitempty"`
 }
+
+// OAuthError A refusal (RFC 6749, section 5.2).
+type OAuthError struct {
+	// Error What kind of refusal it is.
+	Error OAuthErrorError `json:"error"`
+
+	// ErrorDescription For developers.
+	ErrorDescription string `json:"error_description,omitempty"`
+}
+
+// OAuthErrorError What kind of refusal it is.
+type OAuthErrorError string
 
 // OIDCConfig OIDCConfig is how an application uses the OpenID provider.
 type OIDCConfig struct {
@@ -3567,6 +3951,24 @@ type PatchAPIConfig struct {
 // PatchAPIConfigAuthMethodType BASIC or PRIVATE_KEY_JWT.
 type PatchAPIConfigAuthMethodType string
 
+// PatchAddress PatchAddress is a postal address; only fields present are changed.
+type PatchAddress struct {
+	// Country The country, by name.
+	Country *string `json:"country,omitempty"`
+
+	// Locality The city or place.
+	Locality *string `json:"locality,omitempty"`
+
+	// PostalCode The postal code.
+	PostalCode *string `json:"postalCode,omitempty"`
+
+	// Region The state, province or region.
+	Region *string `json:"region,omitempty"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress *string `json:"streetAddress,omitempty"`
+}
+
 // PatchApp PatchApp changes the fields of an application that are present. It stays what it is: an OpenID client or an API.
 type PatchApp struct {
 	// API Of an API.
@@ -3608,6 +4010,9 @@ type PatchEmail struct {
 
 // PatchHuman PatchHuman changes the fields of a human that are present.
 type PatchHuman struct {
+	// Address Where they live.
+	Address *PatchAddress `json:"address,omitempty"`
+
 	// Email Their e-mail address.
 	Email *PatchEmail `json:"email,omitempty"`
 
@@ -3623,6 +4028,9 @@ type PatchHuman struct {
 
 // PatchInstance PatchInstance changes the fields of an instance that are present.
 type PatchInstance struct {
+	// AllowRegistration Whether people may register themselves at the login (prompt=create).
+	AllowRegistration *bool `json:"allowRegistration,omitempty"`
+
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
 }
@@ -3727,20 +4135,41 @@ type PatchPhone struct {
 
 // PatchProfile PatchProfile changes how a human is called.
 type PatchProfile struct {
+	// Birthdate A new day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate *string `json:"birthdate,omitempty"`
+
 	// DisplayName What to show; empty for the default. A default follows the names.
 	DisplayName *string `json:"displayName,omitempty"`
 
 	// FamilyName A new family name.
 	FamilyName *string `json:"familyName,omitempty"`
 
+	// Gender A new gender, in words.
+	Gender *string `json:"gender,omitempty"`
+
 	// GivenName A new given name.
 	GivenName *string `json:"givenName,omitempty"`
+
+	// MiddleName A new middle name.
+	MiddleName *string `json:"middleName,omitempty"`
 
 	// NickName A new nick name.
 	NickName *string `json:"nickName,omitempty"`
 
+	// PictureURL A picture of the user.
+	PictureURL *string `json:"pictureUrl,omitempty"`
+
 	// PreferredLanguage A new language; empty for the default.
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+
+	// ProfileURL A new page of the user about themselves.
+	ProfileURL *string `json:"profileUrl,omitempty"`
+
+	// WebsiteURL A new website of the user or their organization.
+	WebsiteURL *string `json:"websiteUrl,omitempty"`
+
+	// Zoneinfo A new time zone, a name of the IANA database.
+	Zoneinfo *string `json:"zoneinfo,omitempty"`
 }
 
 // PatchProject PatchProject changes the fields of a project that are present.
@@ -3965,38 +4394,80 @@ type PrivateLabelingSetting string
 
 // Profile Profile is how a human is called.
 type Profile struct {
+	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate string `json:"birthdate"`
+
 	// DisplayName What to show; by default the given and family name, or else the username.
 	DisplayName string `json:"displayName"`
 
 	// FamilyName The family name.
 	FamilyName string `json:"familyName"`
 
+	// Gender The gender, in words.
+	Gender string `json:"gender"`
+
 	// GivenName The given name.
 	GivenName string `json:"givenName"`
+
+	// MiddleName The middle name.
+	MiddleName string `json:"middleName"`
 
 	// NickName The nick name.
 	NickName string `json:"nickName"`
 
+	// PictureURL A picture of the user.
+	PictureURL string `json:"pictureUrl"`
+
 	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage string `json:"preferredLanguage"`
+
+	// ProfileURL The page of the user about themselves.
+	ProfileURL string `json:"profileUrl"`
+
+	// WebsiteURL The website of the user or their organization.
+	WebsiteURL string `json:"websiteUrl"`
+
+	// Zoneinfo The time zone, a name of the IANA database.
+	Zoneinfo string `json:"zoneinfo"`
 }
 
 // ProfileInput Profile is how a human is called.
 type ProfileInput struct {
+	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate *string `json:"birthdate,omitempty"`
+
 	// DisplayName What to show; by default the given and family name, or else the username.
 	DisplayName *string `json:"displayName,omitempty"`
 
 	// FamilyName The family name.
 	FamilyName *string `json:"familyName,omitempty"`
 
+	// Gender The gender, in words.
+	Gender *string `json:"gender,omitempty"`
+
 	// GivenName The given name.
 	GivenName *string `json:"givenName,omitempty"`
+
+	// MiddleName The middle name.
+	MiddleName *string `json:"middleName,omitempty"`
 
 	// NickName The nick name.
 	NickName *string `json:"nickName,omitempty"`
 
+	// PictureURL A picture of the user.
+	PictureURL *string `json:"pictureUrl,omitempty"`
+
 	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage *string `json:"preferredLanguage,omitempty"`
+
+	// ProfileURL The page of the user about themselves.
+	ProfileURL *string `json:"profileUrl,omitempty"`
+
+	// WebsiteURL The website of the user or their organization.
+	WebsiteURL *string `json:"websiteUrl,omitempty"`
+
+	// Zoneinfo The time zone, a name of the IANA database.
+	Zoneinfo *string `json:"zoneinfo,omitempty"`
 }
 
 // Project Project holds roles and applications.
@@ -4273,6 +4744,27 @@ type RestWebhook struct {
 type RestWebhookInput struct {
 	// URL The endpoint's absolute URL.
 	URL string `json:"url"`
+}
+
+// RevocationRequest Which token it is.
+type RevocationRequest struct {
+	// ClientAssertion A JWT signed by it (private_key_jwt).
+	ClientAssertion string `json:"client_assertion,omitempty"`
+
+	// ClientAssertionType urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
+	ClientAssertionType string `json:"client_assertion_type,omitempty"`
+
+	// ClientID The client, unless the Authorization header names it.
+	ClientID string `json:"client_id,omitempty"`
+
+	// ClientSecret Its secret (client_secret_post).
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// Token The access token or refresh token.
+	Token string `json:"token"`
+
+	// TokenTypeHint Accepted and without effect.
+	TokenTypeHint string `json:"token_type_hint,omitempty"`
 }
 
 // Role Role is something that users can be on a project.
@@ -4836,6 +5328,90 @@ type TimestampFilter struct {
 // TimestampFilterMethod TimestampFilterMethod is how a time of a resource is compared with the filter's.
 type TimestampFilterMethod string
 
+// TokenRequest What a client asks of the token endpoint; what is needed depends on grant_type.
+type TokenRequest struct {
+	// ActorToken Who acts.
+	ActorToken string `json:"actor_token,omitempty"`
+
+	// ActorTokenType What the actor token is.
+	ActorTokenType string `json:"actor_token_type,omitempty"`
+
+	// Assertion A JWT signed by a service user (RFC 7523).
+	Assertion string `json:"assertion,omitempty"`
+
+	// Audience Whom the new token is for; may be repeated.
+	Audience []string `json:"audience,omitempty"`
+
+	// ClientAssertion A JWT signed by it (private_key_jwt).
+	ClientAssertion string `json:"client_assertion,omitempty"`
+
+	// ClientAssertionType urn:ietf:params:oauth:client-assertion-type:jwt-bearer.
+	ClientAssertionType string `json:"client_assertion_type,omitempty"`
+
+	// ClientID The client, unless the Authorization header names it.
+	ClientID string `json:"client_id,omitempty"`
+
+	// ClientSecret Its secret (client_secret_post).
+	ClientSecret string `json:"client_secret,omitempty"`
+
+	// Code The authorization code.
+	Code string `json:"code,omitempty"`
+
+	// CodeVerifier What the code challenge was made of.
+	CodeVerifier string `json:"code_verifier,omitempty"`
+
+	// GrantType Which grant it is.
+	GrantType string `json:"grant_type"`
+
+	// RedirectURI Exactly the one of the authorization request.
+	RedirectURI string `json:"redirect_uri,omitempty"`
+
+	// RefreshToken The last refresh token.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// RequestedTokenType What to issue; an access token by default.
+	RequestedTokenType string `json:"requested_token_type,omitempty"`
+
+	// Resource Not supported (document 2).
+	Resource []string `json:"resource,omitempty"`
+
+	// Scope Space-separated scopes.
+	Scope string `json:"scope,omitempty"`
+
+	// SubjectToken Whom the new token is about (RFC 8693).
+	SubjectToken string `json:"subject_token,omitempty"`
+
+	// SubjectTokenType What the subject token is.
+	SubjectTokenType string `json:"subject_token_type,omitempty"`
+}
+
+// TokenResponse Tokens (RFC 6749, section 5.1; RFC 8693, section 2.2).
+type TokenResponse struct {
+	// AccessToken The access token; the issued token of an exchange.
+	AccessToken string `json:"access_token"`
+
+	// ExpiresIn Seconds until it ends.
+	ExpiresIn int64 `json:"expires_in"`
+
+	// IDToken Who the user is.
+	IDToken string `json:"id_token,omitempty"`
+
+	// IssuedTokenType What an exchange issued.
+	IssuedTokenType string `json:"issued_token_type,omitempty"`
+
+	// RefreshToken Gets the next tokens.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// Scope What was granted.
+	Scope string `json:"scope,omitempty"`
+
+	// TokenType How it is used.
+	TokenType TokenResponseTokenType `json:"token_type"`
+}
+
+// TokenResponseTokenType How it is used.
+type TokenResponseTokenType string
+
 // UnlockUserReply UnlockUserResponse is the response of UnlockUser.
 type UnlockUserReply struct {
 	// Details Sequence and date of the change.
@@ -4954,6 +5530,18 @@ type UserGrantSearchFilter struct {
 
 	// UserID By user.
 	UserID *IDFilter `json:"userId,omitempty"`
+}
+
+// UserInfo Claims of a user (OpenID Connect Core, section 5.1); which, the scopes say.
+type UserInfo struct {
+	// Sub The user.
+	Sub string `json:"sub"`
+}
+
+// UserInfoRequest The access token, when no Authorization header holds it.
+type UserInfoRequest struct {
+	// AccessToken The access token.
+	AccessToken string `json:"access_token,omitempty"`
 }
 
 // UserMetadata UserMetadata is the value of a key of a user's metadata.
@@ -5115,6 +5703,87 @@ type VerifyTOTPRequest struct {
 	Code string `json:"code"`
 }
 
+// AuthAcrValues defines model for Auth_acr_values.
+type AuthAcrValues = string
+
+// AuthClaims defines model for Auth_claims.
+type AuthClaims = string
+
+// AuthClaimsLocales defines model for Auth_claims_locales.
+type AuthClaimsLocales = string
+
+// AuthClientID defines model for Auth_client_id.
+type AuthClientID = string
+
+// AuthCodeChallenge defines model for Auth_code_challenge.
+type AuthCodeChallenge = string
+
+// AuthCodeChallengeMethod defines model for Auth_code_challenge_method.
+type AuthCodeChallengeMethod = string
+
+// AuthDisplay defines model for Auth_display.
+type AuthDisplay = string
+
+// AuthIDTokenHint defines model for Auth_id_token_hint.
+type AuthIDTokenHint = string
+
+// AuthLoginHint defines model for Auth_login_hint.
+type AuthLoginHint = string
+
+// AuthMaxAge defines model for Auth_max_age.
+type AuthMaxAge = string
+
+// AuthNonce defines model for Auth_nonce.
+type AuthNonce = string
+
+// AuthPrompt defines model for Auth_prompt.
+type AuthPrompt = string
+
+// AuthRedirectURI defines model for Auth_redirect_uri.
+type AuthRedirectURI = string
+
+// AuthRequest defines model for Auth_request.
+type AuthRequest = string
+
+// AuthRequestURI defines model for Auth_request_uri.
+type AuthRequestURI = string
+
+// AuthResponseMode defines model for Auth_response_mode.
+type AuthResponseMode = string
+
+// AuthResponseType defines model for Auth_response_type.
+type AuthResponseType = string
+
+// AuthScope defines model for Auth_scope.
+type AuthScope = string
+
+// AuthState defines model for Auth_state.
+type AuthState = string
+
+// AuthUILocales defines model for Auth_ui_locales.
+type AuthUILocales = string
+
+// EndClientID defines model for End_client_id.
+type EndClientID = string
+
+// EndConfirm defines model for End_confirm.
+type EndConfirm = string
+
+// EndForm defines model for End_form.
+type EndForm = string
+
+// EndIDTokenHint defines model for End_id_token_hint.
+type EndIDTokenHint = string
+
+// EndPostLogoutRedirectURI defines model for End_post_logout_redirect_uri.
+type EndPostLogoutRedirectURI = string
+
+// EndState defines model for End_state.
+type EndState = string
+
+// EndUILocales defines model for End_ui_locales.
+type EndUILocales = string
+
 // AlreadyExists Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type AlreadyExists = Status
 
@@ -5133,6 +5802,9 @@ type Internal = Status
 // NotFound Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type NotFound = Status
 
+// OAuthUnauthorized A refusal (RFC 6749, section 5.2).
+type OAuthUnauthorized = OAuthError
+
 // PermissionDenied Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type PermissionDenied = Status
 
@@ -5148,10 +5820,103 @@ type UnknownHost = Status
 // UnsupportedMediaType Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type UnsupportedMediaType = Status
 
+// GetConfigurationParams defines parameters for GetConfiguration.
+type GetConfigurationParams struct {
+	// IfNoneMatch The ETag of an answer that is still there.
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// AuthorizeParams defines parameters for Authorize.
+type AuthorizeParams struct {
+	// ClientID The client.
+	ClientID *AuthClientID `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// RedirectURI Where the answer goes: exactly one of the registered redirect URIs.
+	RedirectURI *AuthRedirectURI `form:"redirect_uri,omitempty" json:"redirect_uri,omitempty"`
+
+	// ResponseType code, id_token or id_token token.
+	ResponseType *AuthResponseType `form:"response_type,omitempty" json:"response_type,omitempty"`
+
+	// Scope Space-separated scopes; openid is needed.
+	Scope *AuthScope `form:"scope,omitempty" json:"scope,omitempty"`
+
+	// State A text that comes back unchanged, against request forgery.
+	State *AuthState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Nonce A random text that ID tokens repeat; needed where one comes from this endpoint.
+	Nonce *AuthNonce `form:"nonce,omitempty" json:"nonce,omitempty"`
+
+	// ResponseMode query, fragment or form_post; anything else is ignored.
+	ResponseMode *AuthResponseMode `form:"response_mode,omitempty" json:"response_mode,omitempty"`
+
+	// Prompt none alone, or some of login, select_account and create.
+	Prompt *AuthPrompt `form:"prompt,omitempty" json:"prompt,omitempty"`
+
+	// MaxAge Seconds since the user authenticated at most.
+	MaxAge *AuthMaxAge `form:"max_age,omitempty" json:"max_age,omitempty"`
+
+	// IDTokenHint An ID token of the user who is expected.
+	IDTokenHint *AuthIDTokenHint `form:"id_token_hint,omitempty" json:"id_token_hint,omitempty"`
+
+	// LoginHint The login name to begin with.
+	LoginHint *AuthLoginHint `form:"login_hint,omitempty" json:"login_hint,omitempty"`
+
+	// UILocales Space-separated languages in order of preference.
+	UILocales *AuthUILocales `form:"ui_locales,omitempty" json:"ui_locales,omitempty"`
+
+	// CodeChallenge The SHA-256 of the code verifier (RFC 7636), base64url.
+	CodeChallenge *AuthCodeChallenge `form:"code_challenge,omitempty" json:"code_challenge,omitempty"`
+
+	// CodeChallengeMethod S256.
+	CodeChallengeMethod *AuthCodeChallengeMethod `form:"code_challenge_method,omitempty" json:"code_challenge_method,omitempty"`
+
+	// AcrValues Accepted and without effect.
+	AcrValues *AuthAcrValues `form:"acr_values,omitempty" json:"acr_values,omitempty"`
+
+	// Claims Which claims are wanted (OpenID Connect Core, section 5.5), as JSON.
+	Claims *AuthClaims `form:"claims,omitempty" json:"claims,omitempty"`
+
+	// Display Accepted and without effect.
+	Display *AuthDisplay `form:"display,omitempty" json:"display,omitempty"`
+
+	// ClaimsLocales Accepted and without effect.
+	ClaimsLocales *AuthClaimsLocales `form:"claims_locales,omitempty" json:"claims_locales,omitempty"`
+
+	// Request Not supported: refused with request_not_supported.
+	Request *AuthRequest `form:"request,omitempty" json:"request,omitempty"`
+
+	// RequestURI Not supported: refused with request_uri_not_supported.
+	RequestURI *AuthRequestURI `form:"request_uri,omitempty" json:"request_uri,omitempty"`
+}
+
 // GetKeysParams defines parameters for GetKeys.
 type GetKeysParams struct {
 	// IfNoneMatch The ETag of an answer that is still there.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
+// LogoutParams defines parameters for Logout.
+type LogoutParams struct {
+	// IDTokenHint An ID token that was issued to the client.
+	IDTokenHint *EndIDTokenHint `form:"id_token_hint,omitempty" json:"id_token_hint,omitempty"`
+
+	// ClientID The client.
+	ClientID *EndClientID `form:"client_id,omitempty" json:"client_id,omitempty"`
+
+	// PostLogoutRedirectURI Where to go then: exactly a registered URI of the client.
+	PostLogoutRedirectURI *EndPostLogoutRedirectURI `form:"post_logout_redirect_uri,omitempty" json:"post_logout_redirect_uri,omitempty"`
+
+	// State A text that comes back unchanged.
+	State *EndState `form:"state,omitempty" json:"state,omitempty"`
+
+	// UILocales Space-separated languages in order of preference.
+	UILocales *EndUILocales `form:"ui_locales,omitempty" json:"ui_locales,omitempty"`
+
+	// Confirm Sent by the page that asks whether to sign out.
+	Confirm *EndConfirm `form:"confirm,omitempty" json:"confirm,omitempty"`
+
+	// Form Sent by that page.
+	Form *EndForm `form:"form,omitempty" json:"form,omitempty"`
 }
 
 // SearchAppsJSONBody defines parameters for SearchApps.
@@ -5814,6 +6579,24 @@ type ListAuthenticatorsParams struct {
 	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
 }
 
+// AuthorizeFormFormdataRequestBody defines body for AuthorizeForm for application/x-www-form-urlencoded ContentType.
+type AuthorizeFormFormdataRequestBody = AuthorizationRequest
+
+// IntrospectFormdataRequestBody defines body for Introspect for application/x-www-form-urlencoded ContentType.
+type IntrospectFormdataRequestBody = IntrospectionRequest
+
+// RevokeFormdataRequestBody defines body for Revoke for application/x-www-form-urlencoded ContentType.
+type RevokeFormdataRequestBody = RevocationRequest
+
+// TokenFormdataRequestBody defines body for Token for application/x-www-form-urlencoded ContentType.
+type TokenFormdataRequestBody = TokenRequest
+
+// LogoutFormFormdataRequestBody defines body for LogoutForm for application/x-www-form-urlencoded ContentType.
+type LogoutFormFormdataRequestBody = LogoutRequest
+
+// PostUserInfoFormdataRequestBody defines body for PostUserInfo for application/x-www-form-urlencoded ContentType.
+type PostUserInfoFormdataRequestBody = UserInfoRequest
+
 // CreateAppJSONRequestBody defines body for CreateApp for application/json ContentType.
 type CreateAppJSONRequestBody = App
 
@@ -6146,6 +6929,63 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// GetConfiguration What the OpenID provider can do, and where.
+	//
+	// OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
+	// own name.
+	//
+	// Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
+	GetConfiguration(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Authorize Signs a user in for a client.
+	//
+	// Where the browser is sent to begin (document 2, "authorization_endpoint";
+	// OpenID Connect Core, section 3). It answers with a redirect to the login
+	// pages or to the client, with a page that posts the answer to the client
+	// (form_post), or, when the client or its redirect URI is not known, with an
+	// error page.
+	//
+	// Corresponds with GET /oauth/v2/authorize (the `Authorize` operationId).
+	Authorize(ctx context.Context, params *AuthorizeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AuthorizeFormWithBody Signs a user in for a client.
+	//
+	// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+	AuthorizeFormWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AuthorizeFormWithFormdataBody Signs a user in for a client.
+	//
+	// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+	AuthorizeFormWithFormdataBody(ctx context.Context, body AuthorizeFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IntrospectWithBody Tells whether an access token is active, and what it is.
+	//
+	// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+	// is answered with active false; only the caller's own authentication fails.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+	IntrospectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// IntrospectWithFormdataBody Tells whether an access token is active, and what it is.
+	//
+	// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+	// is answered with active false; only the caller's own authentication fails.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+	IntrospectWithFormdataBody(ctx context.Context, body IntrospectFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetKeys The public keys that tokens of the instance are signed with.
 	//
 	// Cache the answer for as long as Cache-Control says and ask again when a token
@@ -6154,6 +6994,101 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
 	GetKeys(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeWithBody Ends an access token, or a refresh token and all that came from it.
+	//
+	// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+	// of the client, is answered like one that was revoked.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+	RevokeWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RevokeWithFormdataBody Ends an access token, or a refresh token and all that came from it.
+	//
+	// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+	// of the client, is answered like one that was revoked.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+	RevokeWithFormdataBody(ctx context.Context, body RevokeFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TokenWithBody Issues tokens.
+	//
+	// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+	// 7636), refresh_token, client_credentials (RFC 6749),
+	// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+	// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+	TokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TokenWithFormdataBody Issues tokens.
+	//
+	// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+	// 7636), refresh_token, client_credentials (RFC 6749),
+	// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+	// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+	TokenWithFormdataBody(ctx context.Context, body TokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Logout Signs the user of the browser out.
+	//
+	// Document 2, "end_session_endpoint" (OpenID Connect RP-Initiated Logout 1.0).
+	// It answers with a redirect to the client or with a page.
+	//
+	// Corresponds with GET /oidc/v1/end_session (the `Logout` operationId).
+	Logout(ctx context.Context, params *LogoutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LogoutFormWithBody Signs the user of the browser out.
+	//
+	// The same with the parameters in a form.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+	LogoutFormWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LogoutFormWithFormdataBody Signs the user of the browser out.
+	//
+	// The same with the parameters in a form.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+	LogoutFormWithFormdataBody(ctx context.Context, body LogoutFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetUserInfo Returns the claims of the user of an access token.
+	//
+	// Document 2, "userinfo_endpoint" (OpenID Connect Core, section 5.3).
+	//
+	// Corresponds with GET /oidc/v1/userinfo (the `GetUserInfo` operationId).
+	GetUserInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PostUserInfoWithBody Returns the claims of the user of an access token.
+	//
+	// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+	PostUserInfoWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PostUserInfoWithFormdataBody Returns the claims of the user of an access token.
+	//
+	// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type.
+	//
+	// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+	PostUserInfoWithFormdataBody(ctx context.Context, body PostUserInfoFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAppWithBody Creates an application of a project
 	//
@@ -7580,6 +8515,123 @@ type ClientInterface interface {
 	VerifyTOTP(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// GetConfiguration What the OpenID provider can do, and where.
+//
+// OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
+// own name.
+//
+// Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
+func (c *Client) GetConfiguration(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetConfigurationRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Authorize Signs a user in for a client.
+//
+// Where the browser is sent to begin (document 2, "authorization_endpoint";
+// OpenID Connect Core, section 3). It answers with a redirect to the login
+// pages or to the client, with a page that posts the answer to the client
+// (form_post), or, when the client or its redirect URI is not known, with an
+// error page.
+//
+// Corresponds with GET /oauth/v2/authorize (the `Authorize` operationId).
+func (c *Client) Authorize(ctx context.Context, params *AuthorizeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAuthorizeRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AuthorizeFormWithBody Signs a user in for a client.
+//
+// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+func (c *Client) AuthorizeFormWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAuthorizeFormRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AuthorizeFormWithFormdataBody Signs a user in for a client.
+//
+// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+func (c *Client) AuthorizeFormWithFormdataBody(ctx context.Context, body AuthorizeFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAuthorizeFormRequestWithFormdataBody(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IntrospectWithBody Tells whether an access token is active, and what it is.
+//
+// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+// is answered with active false; only the caller's own authentication fails.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+func (c *Client) IntrospectWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIntrospectRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// IntrospectWithFormdataBody Tells whether an access token is active, and what it is.
+//
+// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+// is answered with active false; only the caller's own authentication fails.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+func (c *Client) IntrospectWithFormdataBody(ctx context.Context, body IntrospectFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewIntrospectRequestWithFormdataBody(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetKeys The public keys that tokens of the instance are signed with.
 //
 // Cache the answer for as long as Cache-Control says and ask again when a token
@@ -7589,6 +8641,201 @@ type ClientInterface interface {
 // Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
 func (c *Client) GetKeys(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetKeysRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeWithBody Ends an access token, or a refresh token and all that came from it.
+//
+// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+// of the client, is answered like one that was revoked.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+func (c *Client) RevokeWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RevokeWithFormdataBody Ends an access token, or a refresh token and all that came from it.
+//
+// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+// of the client, is answered like one that was revoked.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+func (c *Client) RevokeWithFormdataBody(ctx context.Context, body RevokeFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRevokeRequestWithFormdataBody(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TokenWithBody Issues tokens.
+//
+// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+// 7636), refresh_token, client_credentials (RFC 6749),
+// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+func (c *Client) TokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTokenRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TokenWithFormdataBody Issues tokens.
+//
+// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+// 7636), refresh_token, client_credentials (RFC 6749),
+// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+func (c *Client) TokenWithFormdataBody(ctx context.Context, body TokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTokenRequestWithFormdataBody(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Logout Signs the user of the browser out.
+//
+// Document 2, "end_session_endpoint" (OpenID Connect RP-Initiated Logout 1.0).
+// It answers with a redirect to the client or with a page.
+//
+// Corresponds with GET /oidc/v1/end_session (the `Logout` operationId).
+func (c *Client) Logout(ctx context.Context, params *LogoutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLogoutRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LogoutFormWithBody Signs the user of the browser out.
+//
+// The same with the parameters in a form.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+func (c *Client) LogoutFormWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLogoutFormRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LogoutFormWithFormdataBody Signs the user of the browser out.
+//
+// The same with the parameters in a form.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+func (c *Client) LogoutFormWithFormdataBody(ctx context.Context, body LogoutFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLogoutFormRequestWithFormdataBody(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetUserInfo Returns the claims of the user of an access token.
+//
+// Document 2, "userinfo_endpoint" (OpenID Connect Core, section 5.3).
+//
+// Corresponds with GET /oidc/v1/userinfo (the `GetUserInfo` operationId).
+func (c *Client) GetUserInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetUserInfoRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PostUserInfoWithBody Returns the claims of the user of an access token.
+//
+// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+func (c *Client) PostUserInfoWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostUserInfoRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PostUserInfoWithFormdataBody Returns the claims of the user of an access token.
+//
+// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type.
+//
+// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+func (c *Client) PostUserInfoWithFormdataBody(ctx context.Context, body PostUserInfoFormdataRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostUserInfoRequestWithFormdataBody(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10963,6 +12210,410 @@ func (c *Client) VerifyTOTP(ctx context.Context, userID string, totpID string, b
 	return c.Client.Do(req)
 }
 
+// NewGetConfigurationRequest constructs an http.Request for the GetConfiguration method
+func NewGetConfigurationRequest(server string, params *GetConfigurationParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/.well-known/openid-configuration")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewAuthorizeRequest constructs an http.Request for the Authorize method
+func NewAuthorizeRequest(server string, params *AuthorizeParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oauth/v2/authorize")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.ClientID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RedirectURI != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "redirect_uri", *params.RedirectURI, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ResponseType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "response_type", *params.ResponseType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scope != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scope", *params.Scope, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Nonce != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "nonce", *params.Nonce, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ResponseMode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "response_mode", *params.ResponseMode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Prompt != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "prompt", *params.Prompt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MaxAge != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "max_age", *params.MaxAge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.IDTokenHint != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "id_token_hint", *params.IDTokenHint, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.LoginHint != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "login_hint", *params.LoginHint, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.UILocales != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ui_locales", *params.UILocales, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CodeChallenge != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "code_challenge", *params.CodeChallenge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CodeChallengeMethod != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "code_challenge_method", *params.CodeChallengeMethod, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.AcrValues != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "acr_values", *params.AcrValues, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Claims != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "claims", *params.Claims, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Display != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "display", *params.Display, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ClaimsLocales != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "claims_locales", *params.ClaimsLocales, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Request != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "request", *params.Request, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RequestURI != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "request_uri", *params.RequestURI, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAuthorizeFormRequestWithFormdataBody calls the generic AuthorizeForm builder with application/x-www-form-urlencoded body
+func NewAuthorizeFormRequestWithFormdataBody(server string, body AuthorizeFormFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewAuthorizeFormRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewAuthorizeFormRequestWithBody constructs an http.Request for the AuthorizeForm method, with any body, and a specified content type
+func NewAuthorizeFormRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oauth/v2/authorize")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewIntrospectRequestWithFormdataBody calls the generic Introspect builder with application/x-www-form-urlencoded body
+func NewIntrospectRequestWithFormdataBody(server string, body IntrospectFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewIntrospectRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewIntrospectRequestWithBody constructs an http.Request for the Introspect method, with any body, and a specified content type
+func NewIntrospectRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oauth/v2/introspect")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetKeysRequest constructs an http.Request for the GetKeys method
 func NewGetKeysRequest(server string, params *GetKeysParams) (*http.Request, error) {
 	var err error
@@ -11001,6 +12652,319 @@ func NewGetKeysRequest(server string, params *GetKeysParams) (*http.Request, err
 		}
 
 	}
+
+	return req, nil
+}
+
+// NewRevokeRequestWithFormdataBody calls the generic Revoke builder with application/x-www-form-urlencoded body
+func NewRevokeRequestWithFormdataBody(server string, body RevokeFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewRevokeRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewRevokeRequestWithBody constructs an http.Request for the Revoke method, with any body, and a specified content type
+func NewRevokeRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oauth/v2/revoke")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTokenRequestWithFormdataBody calls the generic Token builder with application/x-www-form-urlencoded body
+func NewTokenRequestWithFormdataBody(server string, body TokenFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewTokenRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewTokenRequestWithBody constructs an http.Request for the Token method, with any body, and a specified content type
+func NewTokenRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oauth/v2/token")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewLogoutRequest constructs an http.Request for the Logout method
+func NewLogoutRequest(server string, params *LogoutParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oidc/v1/end_session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.IDTokenHint != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "id_token_hint", *params.IDTokenHint, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ClientID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "client_id", *params.ClientID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PostLogoutRedirectURI != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "post_logout_redirect_uri", *params.PostLogoutRedirectURI, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.UILocales != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ui_locales", *params.UILocales, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Confirm != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "confirm", *params.Confirm, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Form != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "form", *params.Form, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewLogoutFormRequestWithFormdataBody calls the generic LogoutForm builder with application/x-www-form-urlencoded body
+func NewLogoutFormRequestWithFormdataBody(server string, body LogoutFormFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewLogoutFormRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewLogoutFormRequestWithBody constructs an http.Request for the LogoutForm method, with any body, and a specified content type
+func NewLogoutFormRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oidc/v1/end_session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetUserInfoRequest constructs an http.Request for the GetUserInfo method
+func NewGetUserInfoRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oidc/v1/userinfo")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPostUserInfoRequestWithFormdataBody calls the generic PostUserInfo builder with application/x-www-form-urlencoded body
+func NewPostUserInfoRequestWithFormdataBody(server string, body PostUserInfoFormdataRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	bodyStr, err := runtime.MarshalForm(body, nil)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = strings.NewReader(bodyStr.Encode())
+	return NewPostUserInfoRequestWithBody(server, "application/x-www-form-urlencoded", bodyReader)
+}
+
+// NewPostUserInfoRequestWithBody constructs an http.Request for the PostUserInfo method, with any body, and a specified content type
+func NewPostUserInfoRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/oidc/v1/userinfo")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -18496,6 +20460,67 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// GetConfigurationWithResponse What the OpenID provider can do, and where.
+	//
+	// OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
+	// own name.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
+	GetConfigurationWithResponse(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*GetConfigurationAnswer, error)
+
+	// AuthorizeWithResponse Signs a user in for a client.
+	//
+	// Where the browser is sent to begin (document 2, "authorization_endpoint";
+	// OpenID Connect Core, section 3). It answers with a redirect to the login
+	// pages or to the client, with a page that posts the answer to the client
+	// (form_post), or, when the client or its redirect URI is not known, with an
+	// error page.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /oauth/v2/authorize (the `Authorize` operationId).
+	AuthorizeWithResponse(ctx context.Context, params *AuthorizeParams, reqEditors ...RequestEditorFn) (*AuthorizeAnswer, error)
+
+	// AuthorizeFormWithBodyWithResponse Signs a user in for a client.
+	//
+	// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+	AuthorizeFormWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AuthorizeFormAnswer, error)
+
+	// AuthorizeFormWithFormdataBodyWithResponse Signs a user in for a client.
+	//
+	// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+	AuthorizeFormWithFormdataBodyWithResponse(ctx context.Context, body AuthorizeFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*AuthorizeFormAnswer, error)
+
+	// IntrospectWithBodyWithResponse Tells whether an access token is active, and what it is.
+	//
+	// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+	// is answered with active false; only the caller's own authentication fails.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+	IntrospectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IntrospectAnswer, error)
+
+	// IntrospectWithFormdataBodyWithResponse Tells whether an access token is active, and what it is.
+	//
+	// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+	// is answered with active false; only the caller's own authentication fails.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+	IntrospectWithFormdataBodyWithResponse(ctx context.Context, body IntrospectFormdataRequestBody, reqEditors ...RequestEditorFn) (*IntrospectAnswer, error)
+
 	// GetKeysWithResponse The public keys that tokens of the instance are signed with.
 	//
 	// Cache the answer for as long as Cache-Control says and ask again when a token
@@ -18506,6 +20531,105 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /oauth/v2/keys (the `GetKeys` operationId).
 	GetKeysWithResponse(ctx context.Context, params *GetKeysParams, reqEditors ...RequestEditorFn) (*GetKeysAnswer, error)
+
+	// RevokeWithBodyWithResponse Ends an access token, or a refresh token and all that came from it.
+	//
+	// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+	// of the client, is answered like one that was revoked.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+	RevokeWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeAnswer, error)
+
+	// RevokeWithFormdataBodyWithResponse Ends an access token, or a refresh token and all that came from it.
+	//
+	// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+	// of the client, is answered like one that was revoked.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+	RevokeWithFormdataBodyWithResponse(ctx context.Context, body RevokeFormdataRequestBody, reqEditors ...RequestEditorFn) (*RevokeAnswer, error)
+
+	// TokenWithBodyWithResponse Issues tokens.
+	//
+	// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+	// 7636), refresh_token, client_credentials (RFC 6749),
+	// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+	// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+	TokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TokenAnswer, error)
+
+	// TokenWithFormdataBodyWithResponse Issues tokens.
+	//
+	// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+	// 7636), refresh_token, client_credentials (RFC 6749),
+	// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+	// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+	TokenWithFormdataBodyWithResponse(ctx context.Context, body TokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*TokenAnswer, error)
+
+	// LogoutWithResponse Signs the user of the browser out.
+	//
+	// Document 2, "end_session_endpoint" (OpenID Connect RP-Initiated Logout 1.0).
+	// It answers with a redirect to the client or with a page.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /oidc/v1/end_session (the `Logout` operationId).
+	LogoutWithResponse(ctx context.Context, params *LogoutParams, reqEditors ...RequestEditorFn) (*LogoutAnswer, error)
+
+	// LogoutFormWithBodyWithResponse Signs the user of the browser out.
+	//
+	// The same with the parameters in a form.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+	LogoutFormWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LogoutFormAnswer, error)
+
+	// LogoutFormWithFormdataBodyWithResponse Signs the user of the browser out.
+	//
+	// The same with the parameters in a form.
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+	LogoutFormWithFormdataBodyWithResponse(ctx context.Context, body LogoutFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*LogoutFormAnswer, error)
+
+	// GetUserInfoWithResponse Returns the claims of the user of an access token.
+	//
+	// Document 2, "userinfo_endpoint" (OpenID Connect Core, section 5.3).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /oidc/v1/userinfo (the `GetUserInfo` operationId).
+	GetUserInfoWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetUserInfoAnswer, error)
+
+	// PostUserInfoWithBodyWithResponse Returns the claims of the user of an access token.
+	//
+	// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+	PostUserInfoWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostUserInfoAnswer, error)
+
+	// PostUserInfoWithFormdataBodyWithResponse Returns the claims of the user of an access token.
+	//
+	// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+	//
+	// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+	PostUserInfoWithFormdataBodyWithResponse(ctx context.Context, body PostUserInfoFormdataRequestBody, reqEditors ...RequestEditorFn) (*PostUserInfoAnswer, error)
 
 	// CreateAppWithBodyWithResponse Creates an application of a project
 	//
@@ -20064,6 +22188,347 @@ type ClientWithResponsesInterface interface {
 	VerifyTOTPWithResponse(ctx context.Context, userID string, totpID string, body VerifyTOTPJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
 }
 
+// GetConfigurationAnswer200Headers the declared response headers of an HTTP 200 response for GetConfiguration
+type GetConfigurationAnswer200Headers struct {
+	CacheControl string
+	ETag         string
+}
+
+// GetConfigurationAnswer503Headers the declared response headers of an HTTP 503 response for GetConfiguration
+type GetConfigurationAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetConfigurationAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Configuration
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetConfigurationAnswer200Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetConfigurationAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetConfigurationAnswer) GetJSON200() *Configuration {
+	return r.JSON200
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetConfigurationAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetConfigurationAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetConfigurationAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetConfigurationAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetConfigurationAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetConfigurationAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetConfigurationAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetConfigurationAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AuthorizeAnswer302Headers the declared response headers of an HTTP 302 response for Authorize
+type AuthorizeAnswer302Headers struct {
+	Location string
+}
+
+// AuthorizeAnswer303Headers the declared response headers of an HTTP 303 response for Authorize
+type AuthorizeAnswer303Headers struct {
+	Location string
+}
+
+type AuthorizeAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// Headers302 the parsed response headers for an HTTP 302 response
+	Headers302 *AuthorizeAnswer302Headers
+	// Headers303 the parsed response headers for an HTTP 303 response
+	Headers303 *AuthorizeAnswer303Headers
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AuthorizeAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AuthorizeAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetBody returns the raw response body bytes
+func (r AuthorizeAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AuthorizeAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AuthorizeAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AuthorizeAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// AuthorizeFormAnswer302Headers the declared response headers of an HTTP 302 response for AuthorizeForm
+type AuthorizeFormAnswer302Headers struct {
+	Location string
+}
+
+// AuthorizeFormAnswer303Headers the declared response headers of an HTTP 303 response for AuthorizeForm
+type AuthorizeFormAnswer303Headers struct {
+	Location string
+}
+
+type AuthorizeFormAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// Headers302 the parsed response headers for an HTTP 302 response
+	Headers302 *AuthorizeFormAnswer302Headers
+	// Headers303 the parsed response headers for an HTTP 303 response
+	Headers303 *AuthorizeFormAnswer303Headers
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AuthorizeFormAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AuthorizeFormAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetBody returns the raw response body bytes
+func (r AuthorizeFormAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AuthorizeFormAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AuthorizeFormAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AuthorizeFormAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// IntrospectAnswer200Headers the declared response headers of an HTTP 200 response for Introspect
+type IntrospectAnswer200Headers struct {
+	CacheControl string
+}
+
+// IntrospectAnswer400Headers the declared response headers of an HTTP 400 response for Introspect
+type IntrospectAnswer400Headers struct {
+	CacheControl string
+}
+
+// IntrospectAnswer401Headers the declared response headers of an HTTP 401 response for Introspect
+type IntrospectAnswer401Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
+// IntrospectAnswer413Headers the declared response headers of an HTTP 413 response for Introspect
+type IntrospectAnswer413Headers struct {
+	CacheControl string
+}
+
+// IntrospectAnswer500Headers the declared response headers of an HTTP 500 response for Introspect
+type IntrospectAnswer500Headers struct {
+	CacheControl string
+}
+
+// IntrospectAnswer503Headers the declared response headers of an HTTP 503 response for Introspect
+type IntrospectAnswer503Headers struct {
+	CacheControl string
+}
+
+type IntrospectAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Introspection
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *OAuthError
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *OAuthUnauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *OAuthError
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *OAuthError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *OAuthError
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *IntrospectAnswer200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *IntrospectAnswer400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *IntrospectAnswer401Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *IntrospectAnswer413Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *IntrospectAnswer500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *IntrospectAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r IntrospectAnswer) GetJSON200() *Introspection {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r IntrospectAnswer) GetJSON400() *OAuthError {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r IntrospectAnswer) GetJSON401() *OAuthUnauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r IntrospectAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r IntrospectAnswer) GetJSON413() *OAuthError {
+	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r IntrospectAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r IntrospectAnswer) GetJSON500() *OAuthError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r IntrospectAnswer) GetJSON503() *OAuthError {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r IntrospectAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r IntrospectAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r IntrospectAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r IntrospectAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetKeysAnswer200Headers the declared response headers of an HTTP 200 response for GetKeys
 type GetKeysAnswer200Headers struct {
 	CacheControl string
@@ -20142,6 +22607,655 @@ func (r GetKeysAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetKeysAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// RevokeAnswer200Headers the declared response headers of an HTTP 200 response for Revoke
+type RevokeAnswer200Headers struct {
+	CacheControl string
+}
+
+// RevokeAnswer400Headers the declared response headers of an HTTP 400 response for Revoke
+type RevokeAnswer400Headers struct {
+	CacheControl string
+}
+
+// RevokeAnswer401Headers the declared response headers of an HTTP 401 response for Revoke
+type RevokeAnswer401Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
+// RevokeAnswer413Headers the declared response headers of an HTTP 413 response for Revoke
+type RevokeAnswer413Headers struct {
+	CacheControl string
+}
+
+// RevokeAnswer500Headers the declared response headers of an HTTP 500 response for Revoke
+type RevokeAnswer500Headers struct {
+	CacheControl string
+}
+
+// RevokeAnswer503Headers the declared response headers of an HTTP 503 response for Revoke
+type RevokeAnswer503Headers struct {
+	CacheControl string
+}
+
+type RevokeAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *OAuthError
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *OAuthUnauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *OAuthError
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *OAuthError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *OAuthError
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RevokeAnswer200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *RevokeAnswer400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RevokeAnswer401Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *RevokeAnswer413Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *RevokeAnswer500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RevokeAnswer503Headers
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RevokeAnswer) GetJSON400() *OAuthError {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RevokeAnswer) GetJSON401() *OAuthUnauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RevokeAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RevokeAnswer) GetJSON413() *OAuthError {
+	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RevokeAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RevokeAnswer) GetJSON500() *OAuthError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RevokeAnswer) GetJSON503() *OAuthError {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RevokeAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RevokeAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RevokeAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RevokeAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TokenAnswer200Headers the declared response headers of an HTTP 200 response for Token
+type TokenAnswer200Headers struct {
+	CacheControl string
+}
+
+// TokenAnswer400Headers the declared response headers of an HTTP 400 response for Token
+type TokenAnswer400Headers struct {
+	CacheControl string
+}
+
+// TokenAnswer401Headers the declared response headers of an HTTP 401 response for Token
+type TokenAnswer401Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
+// TokenAnswer413Headers the declared response headers of an HTTP 413 response for Token
+type TokenAnswer413Headers struct {
+	CacheControl string
+}
+
+// TokenAnswer500Headers the declared response headers of an HTTP 500 response for Token
+type TokenAnswer500Headers struct {
+	CacheControl string
+}
+
+// TokenAnswer503Headers the declared response headers of an HTTP 503 response for Token
+type TokenAnswer503Headers struct {
+	CacheControl string
+}
+
+type TokenAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TokenResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *OAuthError
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *OAuthUnauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *OAuthError
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *OAuthError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *OAuthError
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *TokenAnswer200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *TokenAnswer400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TokenAnswer401Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *TokenAnswer413Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *TokenAnswer500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TokenAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TokenAnswer) GetJSON200() *TokenResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TokenAnswer) GetJSON400() *OAuthError {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TokenAnswer) GetJSON401() *OAuthUnauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TokenAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TokenAnswer) GetJSON413() *OAuthError {
+	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TokenAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TokenAnswer) GetJSON500() *OAuthError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TokenAnswer) GetJSON503() *OAuthError {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TokenAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TokenAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TokenAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TokenAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// LogoutAnswer302Headers the declared response headers of an HTTP 302 response for Logout
+type LogoutAnswer302Headers struct {
+	Location string
+}
+
+// LogoutAnswer303Headers the declared response headers of an HTTP 303 response for Logout
+type LogoutAnswer303Headers struct {
+	Location string
+}
+
+type LogoutAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// Headers302 the parsed response headers for an HTTP 302 response
+	Headers302 *LogoutAnswer302Headers
+	// Headers303 the parsed response headers for an HTTP 303 response
+	Headers303 *LogoutAnswer303Headers
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r LogoutAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r LogoutAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetBody returns the raw response body bytes
+func (r LogoutAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LogoutAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LogoutAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LogoutAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// LogoutFormAnswer302Headers the declared response headers of an HTTP 302 response for LogoutForm
+type LogoutFormAnswer302Headers struct {
+	Location string
+}
+
+// LogoutFormAnswer303Headers the declared response headers of an HTTP 303 response for LogoutForm
+type LogoutFormAnswer303Headers struct {
+	Location string
+}
+
+type LogoutFormAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// Headers302 the parsed response headers for an HTTP 302 response
+	Headers302 *LogoutFormAnswer302Headers
+	// Headers303 the parsed response headers for an HTTP 303 response
+	Headers303 *LogoutFormAnswer303Headers
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r LogoutFormAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r LogoutFormAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetBody returns the raw response body bytes
+func (r LogoutFormAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LogoutFormAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LogoutFormAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LogoutFormAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetUserInfoAnswer200Headers the declared response headers of an HTTP 200 response for GetUserInfo
+type GetUserInfoAnswer200Headers struct {
+	CacheControl string
+}
+
+// GetUserInfoAnswer400Headers the declared response headers of an HTTP 400 response for GetUserInfo
+type GetUserInfoAnswer400Headers struct {
+	CacheControl string
+}
+
+// GetUserInfoAnswer401Headers the declared response headers of an HTTP 401 response for GetUserInfo
+type GetUserInfoAnswer401Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
+// GetUserInfoAnswer413Headers the declared response headers of an HTTP 413 response for GetUserInfo
+type GetUserInfoAnswer413Headers struct {
+	CacheControl string
+}
+
+// GetUserInfoAnswer500Headers the declared response headers of an HTTP 500 response for GetUserInfo
+type GetUserInfoAnswer500Headers struct {
+	CacheControl string
+}
+
+// GetUserInfoAnswer503Headers the declared response headers of an HTTP 503 response for GetUserInfo
+type GetUserInfoAnswer503Headers struct {
+	CacheControl string
+}
+
+type GetUserInfoAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UserInfo
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *OAuthError
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *OAuthUnauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *OAuthError
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *OAuthError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *OAuthError
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetUserInfoAnswer200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *GetUserInfoAnswer400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetUserInfoAnswer401Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *GetUserInfoAnswer413Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *GetUserInfoAnswer500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetUserInfoAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetUserInfoAnswer) GetJSON200() *UserInfo {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetUserInfoAnswer) GetJSON400() *OAuthError {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetUserInfoAnswer) GetJSON401() *OAuthUnauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetUserInfoAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r GetUserInfoAnswer) GetJSON413() *OAuthError {
+	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetUserInfoAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetUserInfoAnswer) GetJSON500() *OAuthError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetUserInfoAnswer) GetJSON503() *OAuthError {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetUserInfoAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetUserInfoAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetUserInfoAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetUserInfoAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PostUserInfoAnswer200Headers the declared response headers of an HTTP 200 response for PostUserInfo
+type PostUserInfoAnswer200Headers struct {
+	CacheControl string
+}
+
+// PostUserInfoAnswer400Headers the declared response headers of an HTTP 400 response for PostUserInfo
+type PostUserInfoAnswer400Headers struct {
+	CacheControl string
+}
+
+// PostUserInfoAnswer401Headers the declared response headers of an HTTP 401 response for PostUserInfo
+type PostUserInfoAnswer401Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
+// PostUserInfoAnswer413Headers the declared response headers of an HTTP 413 response for PostUserInfo
+type PostUserInfoAnswer413Headers struct {
+	CacheControl string
+}
+
+// PostUserInfoAnswer500Headers the declared response headers of an HTTP 500 response for PostUserInfo
+type PostUserInfoAnswer500Headers struct {
+	CacheControl string
+}
+
+// PostUserInfoAnswer503Headers the declared response headers of an HTTP 503 response for PostUserInfo
+type PostUserInfoAnswer503Headers struct {
+	CacheControl string
+}
+
+type PostUserInfoAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *UserInfo
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *OAuthError
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *OAuthUnauthorized
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *OAuthError
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *OAuthError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *OAuthError
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PostUserInfoAnswer200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *PostUserInfoAnswer400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PostUserInfoAnswer401Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *PostUserInfoAnswer413Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *PostUserInfoAnswer500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PostUserInfoAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PostUserInfoAnswer) GetJSON200() *UserInfo {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PostUserInfoAnswer) GetJSON400() *OAuthError {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PostUserInfoAnswer) GetJSON401() *OAuthUnauthorized {
+	return r.JSON401
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PostUserInfoAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PostUserInfoAnswer) GetJSON413() *OAuthError {
+	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PostUserInfoAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PostUserInfoAnswer) GetJSON500() *OAuthError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PostUserInfoAnswer) GetJSON503() *OAuthError {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PostUserInfoAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PostUserInfoAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PostUserInfoAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PostUserInfoAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -34690,6 +37804,103 @@ func (r VerifyTOTPAnswer) ContentType() string {
 	return ""
 }
 
+// GetConfigurationWithResponse What the OpenID provider can do, and where.
+//
+// OpenID Connect Discovery 1.0. Each domain of an instance is an issuer of its
+// own name.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /.well-known/openid-configuration (the `GetConfiguration` operationId).
+func (c *ClientWithResponses) GetConfigurationWithResponse(ctx context.Context, params *GetConfigurationParams, reqEditors ...RequestEditorFn) (*GetConfigurationAnswer, error) {
+	rsp, err := c.GetConfiguration(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetConfigurationAnswer(rsp)
+}
+
+// AuthorizeWithResponse Signs a user in for a client.
+//
+// Where the browser is sent to begin (document 2, "authorization_endpoint";
+// OpenID Connect Core, section 3). It answers with a redirect to the login
+// pages or to the client, with a page that posts the answer to the client
+// (form_post), or, when the client or its redirect URI is not known, with an
+// error page.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /oauth/v2/authorize (the `Authorize` operationId).
+func (c *ClientWithResponses) AuthorizeWithResponse(ctx context.Context, params *AuthorizeParams, reqEditors ...RequestEditorFn) (*AuthorizeAnswer, error) {
+	rsp, err := c.Authorize(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAuthorizeAnswer(rsp)
+}
+
+// AuthorizeFormWithBodyWithResponse Signs a user in for a client.
+//
+// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+func (c *ClientWithResponses) AuthorizeFormWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AuthorizeFormAnswer, error) {
+	rsp, err := c.AuthorizeFormWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAuthorizeFormAnswer(rsp)
+}
+
+// AuthorizeFormWithFormdataBodyWithResponse Signs a user in for a client.
+//
+// The same with the parameters in a form (OpenID Connect Core, section 3.1.2.1).
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/authorize (the `AuthorizeForm` operationId).
+func (c *ClientWithResponses) AuthorizeFormWithFormdataBodyWithResponse(ctx context.Context, body AuthorizeFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*AuthorizeFormAnswer, error) {
+	rsp, err := c.AuthorizeFormWithFormdataBody(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAuthorizeFormAnswer(rsp)
+}
+
+// IntrospectWithBodyWithResponse Tells whether an access token is active, and what it is.
+//
+// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+// is answered with active false; only the caller's own authentication fails.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+func (c *ClientWithResponses) IntrospectWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*IntrospectAnswer, error) {
+	rsp, err := c.IntrospectWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIntrospectAnswer(rsp)
+}
+
+// IntrospectWithFormdataBodyWithResponse Tells whether an access token is active, and what it is.
+//
+// Document 2, "introspection_endpoint" (RFC 7662). Whatever is wrong with the token
+// is answered with active false; only the caller's own authentication fails.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/introspect (the `Introspect` operationId).
+func (c *ClientWithResponses) IntrospectWithFormdataBodyWithResponse(ctx context.Context, body IntrospectFormdataRequestBody, reqEditors ...RequestEditorFn) (*IntrospectAnswer, error) {
+	rsp, err := c.IntrospectWithFormdataBody(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIntrospectAnswer(rsp)
+}
+
 // GetKeysWithResponse The public keys that tokens of the instance are signed with.
 //
 // Cache the answer for as long as Cache-Control says and ask again when a token
@@ -34705,6 +37916,165 @@ func (c *ClientWithResponses) GetKeysWithResponse(ctx context.Context, params *G
 		return nil, err
 	}
 	return ParseGetKeysAnswer(rsp)
+}
+
+// RevokeWithBodyWithResponse Ends an access token, or a refresh token and all that came from it.
+//
+// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+// of the client, is answered like one that was revoked.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+func (c *ClientWithResponses) RevokeWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RevokeAnswer, error) {
+	rsp, err := c.RevokeWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeAnswer(rsp)
+}
+
+// RevokeWithFormdataBodyWithResponse Ends an access token, or a refresh token and all that came from it.
+//
+// Document 2, "revocation_endpoint" (RFC 7009). A token that is not known, or not one
+// of the client, is answered like one that was revoked.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/revoke (the `Revoke` operationId).
+func (c *ClientWithResponses) RevokeWithFormdataBodyWithResponse(ctx context.Context, body RevokeFormdataRequestBody, reqEditors ...RequestEditorFn) (*RevokeAnswer, error) {
+	rsp, err := c.RevokeWithFormdataBody(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRevokeAnswer(rsp)
+}
+
+// TokenWithBodyWithResponse Issues tokens.
+//
+// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+// 7636), refresh_token, client_credentials (RFC 6749),
+// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+func (c *ClientWithResponses) TokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TokenAnswer, error) {
+	rsp, err := c.TokenWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTokenAnswer(rsp)
+}
+
+// TokenWithFormdataBodyWithResponse Issues tokens.
+//
+// Document 2, "token_endpoint": the grants authorization_code (with PKCE, RFC
+// 7636), refresh_token, client_credentials (RFC 6749),
+// urn:ietf:params:oauth:grant-type:jwt-bearer (RFC 7523) and
+// urn:ietf:params:oauth:grant-type:token-exchange (RFC 8693).
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oauth/v2/token (the `Token` operationId).
+func (c *ClientWithResponses) TokenWithFormdataBodyWithResponse(ctx context.Context, body TokenFormdataRequestBody, reqEditors ...RequestEditorFn) (*TokenAnswer, error) {
+	rsp, err := c.TokenWithFormdataBody(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTokenAnswer(rsp)
+}
+
+// LogoutWithResponse Signs the user of the browser out.
+//
+// Document 2, "end_session_endpoint" (OpenID Connect RP-Initiated Logout 1.0).
+// It answers with a redirect to the client or with a page.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /oidc/v1/end_session (the `Logout` operationId).
+func (c *ClientWithResponses) LogoutWithResponse(ctx context.Context, params *LogoutParams, reqEditors ...RequestEditorFn) (*LogoutAnswer, error) {
+	rsp, err := c.Logout(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLogoutAnswer(rsp)
+}
+
+// LogoutFormWithBodyWithResponse Signs the user of the browser out.
+//
+// The same with the parameters in a form.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+func (c *ClientWithResponses) LogoutFormWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LogoutFormAnswer, error) {
+	rsp, err := c.LogoutFormWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLogoutFormAnswer(rsp)
+}
+
+// LogoutFormWithFormdataBodyWithResponse Signs the user of the browser out.
+//
+// The same with the parameters in a form.
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oidc/v1/end_session (the `LogoutForm` operationId).
+func (c *ClientWithResponses) LogoutFormWithFormdataBodyWithResponse(ctx context.Context, body LogoutFormFormdataRequestBody, reqEditors ...RequestEditorFn) (*LogoutFormAnswer, error) {
+	rsp, err := c.LogoutFormWithFormdataBody(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLogoutFormAnswer(rsp)
+}
+
+// GetUserInfoWithResponse Returns the claims of the user of an access token.
+//
+// Document 2, "userinfo_endpoint" (OpenID Connect Core, section 5.3).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /oidc/v1/userinfo (the `GetUserInfo` operationId).
+func (c *ClientWithResponses) GetUserInfoWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetUserInfoAnswer, error) {
+	rsp, err := c.GetUserInfo(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetUserInfoAnswer(rsp)
+}
+
+// PostUserInfoWithBodyWithResponse Returns the claims of the user of an access token.
+//
+// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+func (c *ClientWithResponses) PostUserInfoWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostUserInfoAnswer, error) {
+	rsp, err := c.PostUserInfoWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePostUserInfoAnswer(rsp)
+}
+
+// PostUserInfoWithFormdataBodyWithResponse Returns the claims of the user of an access token.
+//
+// The same; the token may also be the form field access_token (RFC 6750, section 2.2).
+//
+// Takes a body of the `application/x-www-form-urlencoded` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /oidc/v1/userinfo (the `PostUserInfo` operationId).
+func (c *ClientWithResponses) PostUserInfoWithFormdataBodyWithResponse(ctx context.Context, body PostUserInfoFormdataRequestBody, reqEditors ...RequestEditorFn) (*PostUserInfoAnswer, error) {
+	rsp, err := c.PostUserInfoWithFormdataBody(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePostUserInfoAnswer(rsp)
 }
 
 // CreateAppWithBodyWithResponse Creates an application of a project
@@ -37427,6 +40797,362 @@ func (c *ClientWithResponses) VerifyTOTPWithResponse(ctx context.Context, userID
 	return ParseVerifyTOTPAnswer(rsp)
 }
 
+// ParseGetConfigurationAnswer parses an HTTP response from a GetConfigurationWithResponse call
+func ParseGetConfigurationAnswer(rsp *http.Response) (*GetConfigurationAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetConfigurationAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Configuration
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetConfigurationAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetConfigurationAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAuthorizeAnswer parses an HTTP response from a AuthorizeWithResponse call
+func ParseAuthorizeAnswer(rsp *http.Response) (*AuthorizeAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AuthorizeAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		break // No content-type
+
+	case rsp.StatusCode == 303:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		var headers AuthorizeAnswer302Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers302 = &headers
+	case rsp.StatusCode == 303:
+		var headers AuthorizeAnswer303Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers303 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseAuthorizeFormAnswer parses an HTTP response from a AuthorizeFormWithResponse call
+func ParseAuthorizeFormAnswer(rsp *http.Response) (*AuthorizeFormAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AuthorizeFormAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		break // No content-type
+
+	case rsp.StatusCode == 303:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		var headers AuthorizeFormAnswer302Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers302 = &headers
+	case rsp.StatusCode == 303:
+		var headers AuthorizeFormAnswer303Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers303 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseIntrospectAnswer parses an HTTP response from a IntrospectWithResponse call
+func ParseIntrospectAnswer(rsp *http.Response) (*IntrospectAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &IntrospectAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Introspection
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers IntrospectAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers IntrospectAnswer400Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers IntrospectAnswer401Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 413:
+		var headers IntrospectAnswer413Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 500:
+		var headers IntrospectAnswer500Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers IntrospectAnswer503Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetKeysAnswer parses an HTTP response from a GetKeysWithResponse call
 func ParseGetKeysAnswer(rsp *http.Response) (*GetKeysAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -37507,6 +41233,706 @@ func ParseGetKeysAnswer(rsp *http.Response) (*GetKeysAnswer, error) {
 				return nil, err
 			}
 			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRevokeAnswer parses an HTTP response from a RevokeWithResponse call
+func ParseRevokeAnswer(rsp *http.Response) (*RevokeAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RevokeAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RevokeAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers RevokeAnswer400Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers RevokeAnswer401Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 413:
+		var headers RevokeAnswer413Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 500:
+		var headers RevokeAnswer500Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers RevokeAnswer503Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTokenAnswer parses an HTTP response from a TokenWithResponse call
+func ParseTokenAnswer(rsp *http.Response) (*TokenAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TokenAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TokenResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers TokenAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers TokenAnswer400Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers TokenAnswer401Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 413:
+		var headers TokenAnswer413Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 500:
+		var headers TokenAnswer500Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers TokenAnswer503Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseLogoutAnswer parses an HTTP response from a LogoutWithResponse call
+func ParseLogoutAnswer(rsp *http.Response) (*LogoutAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LogoutAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		break // No content-type
+
+	case rsp.StatusCode == 303:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		var headers LogoutAnswer302Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers302 = &headers
+	case rsp.StatusCode == 303:
+		var headers LogoutAnswer303Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers303 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseLogoutFormAnswer parses an HTTP response from a LogoutFormWithResponse call
+func ParseLogoutFormAnswer(rsp *http.Response) (*LogoutFormAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LogoutFormAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		break // No content-type
+
+	case rsp.StatusCode == 303:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 302:
+		var headers LogoutFormAnswer302Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers302 = &headers
+	case rsp.StatusCode == 303:
+		var headers LogoutFormAnswer303Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = value
+		}
+		response.Headers303 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetUserInfoAnswer parses an HTTP response from a GetUserInfoWithResponse call
+func ParseGetUserInfoAnswer(rsp *http.Response) (*GetUserInfoAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetUserInfoAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserInfo
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetUserInfoAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers GetUserInfoAnswer400Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers GetUserInfoAnswer401Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 413:
+		var headers GetUserInfoAnswer413Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 500:
+		var headers GetUserInfoAnswer500Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetUserInfoAnswer503Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePostUserInfoAnswer parses an HTTP response from a PostUserInfoWithResponse call
+func ParsePostUserInfoAnswer(rsp *http.Response) (*PostUserInfoAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PostUserInfoAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest UserInfo
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest OAuthError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PostUserInfoAnswer200Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers PostUserInfoAnswer400Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers PostUserInfoAnswer401Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 413:
+		var headers PostUserInfoAnswer413Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 500:
+		var headers PostUserInfoAnswer500Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers PostUserInfoAnswer503Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
 		}
 		response.Headers503 = &headers
 	}

@@ -2,8 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/subtle"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,19 +19,6 @@ func newSecret() (string, []byte) {
 	made := secret.Random()
 	hash := policy.HashToken(made)
 	return made, hash[:]
-}
-
-// Verify reports whether a secret is good for an application now: its own, or the
-// one before it while both are. It takes the same time whatever it finds; without
-// an application row may be the zero value.
-func Verify(row *db.App, asked string, now time.Time) bool {
-	hash := policy.HashToken(asked)
-	current := subtle.ConstantTimeCompare(hash[:], row.SecretHash)
-	old := subtle.ConstantTimeCompare(hash[:], row.OldSecretHash)
-	if row.OldSecretUntil == nil || !now.Before(*row.OldSecretUntil) {
-		old = 0
-	}
-	return current|old == 1
 }
 
 // RegenerateSecret makes a new secret; the one before it stays good for the

@@ -1,28 +1,13 @@
-// Package oauth serves the OpenID Connect and OAuth 2.0 endpoints of document 2:
-// contracts/openapi/oauth.yaml says which. So far it publishes the keys.
 package oauth
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
-	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/signing"
 )
-
-// Server implements the endpoints. It is safe for concurrent use.
-type Server struct {
-	// Instance finds the tenant of a Host header (policy.Chain).
-	Instance func(ctx context.Context, host string) (*policy.Instance, error)
-	Keys     *signing.Set
-	// Refuse answers a request that failed, as the resource API does.
-	Refuse func(w http.ResponseWriter, r *http.Request, err error)
-}
-
-var _ oauth.ServerInterface = (*Server)(nil)
 
 // GetKeys serves the public keys of the instance: prepared bytes, from memory.
 func (s *Server) GetKeys(w http.ResponseWriter, r *http.Request, params oauth.GetKeysParams) {
@@ -36,17 +21,27 @@ func (s *Server) GetKeys(w http.ResponseWriter, r *http.Request, params oauth.Ge
 		s.Refuse(w, r, err)
 		return
 	}
+	servePublic(w, keys.Document, keys.ETag, params.IfNoneMatch)
+}
+
+// cacheControl is that of what anybody may keep.
+var cacheControl = []string{fmt.Sprintf("public, max-age=%d", int(signing.CacheFor.Seconds()))}
+
+// servePublic serves a prepared document, for clients in browsers too.
+func servePublic(w http.ResponseWriter, document []byte, etag string, known *string) {
 	header := w.Header()
-	header.Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(signing.CacheFor.Seconds())))
-	header.Set("ETag", keys.ETag)
-	header.Set("Access-Control-Allow-Origin", "*") // clients in browsers verify too
-	if params.IfNoneMatch != nil && matches(*params.IfNoneMatch, keys.ETag) {
+	header["Cache-Control"] = cacheControl
+	header["Etag"] = []string{etag}
+	header["Access-Control-Allow-Origin"] = anyOrigin
+	if known != nil && matches(*known, etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	header.Set("Content-Type", "application/json")
-	_, _ = w.Write(keys.Document)
+	header["Content-Type"] = jsonType
+	_, _ = w.Write(document)
 }
+
+var anyOrigin = []string{"*"}
 
 // matches reports whether an If-None-Match names the ETag (RFC 9110, section
 // 13.1.2).

@@ -20,6 +20,14 @@ type Caller struct {
 	expires    *time.Time
 	grants     []grant
 	root       bool // the product itself, for example applying a seed
+	acting     bool // somebody else acts in the name of the user (RFC 8693)
+}
+
+// Identity is whom an access token of the OpenID provider is about.
+type Identity struct {
+	UserID, OrgID string
+	Expires       time.Time
+	Acting        bool // somebody else acts in the name of the user
 }
 
 // TokenPrefix marks personal access tokens, for secret scanners.
@@ -43,11 +51,13 @@ func (c *Chain) caller(ctx context.Context, authorization string, instance *Inst
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
 	}
+	load := c.loadCaller
 	if !strings.HasPrefix(token, TokenPrefix) {
-		return nil, errTokenInvalid
+		host := RequestFrom(ctx).Host
+		load = func(ctx context.Context, _ tokenKey) (*Caller, error) { return c.loadUser(ctx, instance, host, token) }
 	}
 	key := tokenKey{instance.ID, HashToken(token)}
-	caller, err := c.callers.get(key, func() (*Caller, error) { return c.loadCaller(ctx, key) })
+	caller, err := c.callers.Get(key, func() (*Caller, error) { return load(ctx, key) })
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +79,26 @@ func (c *Chain) loadCaller(ctx context.Context, key tokenKey) (*Caller, error) {
 	if err != nil {
 		return nil, err
 	}
-	memberships, err := q.MembershipsOfUser(ctx, c.DB.Pool, db.MembershipsOfUserParams{InstanceID: row.InstanceID, UserID: row.UserID})
-	if err != nil {
+	caller := &Caller{UserID: row.UserID, OrgID: row.OrgID, InstanceID: row.InstanceID, expires: row.ExpirationDate}
+	return caller, c.loadGrants(ctx, caller)
+}
+
+// loadUser reads who an access token of the OpenID provider is about; nil when it is
+// not good here.
+func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token string) (*Caller, error) {
+	identity, err := c.AccessToken(ctx, instance, host, token)
+	if err != nil || identity == nil {
 		return nil, err
 	}
-	caller := &Caller{UserID: row.UserID, OrgID: row.OrgID, InstanceID: row.InstanceID, expires: row.ExpirationDate}
+	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting}
+	return caller, c.loadGrants(ctx, caller)
+}
+
+// loadGrants reads what a caller may do.
+func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
+	memberships, err := db.New().MembershipsOfUser(ctx, c.DB.Pool, db.MembershipsOfUserParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
 	for _, m := range memberships {
 		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
 	}
-	return caller, nil
+	return err
 }

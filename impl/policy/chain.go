@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/cache"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/store"
 )
@@ -34,6 +35,9 @@ type Config struct {
 	Now        func() time.Time
 	Logger     *slog.Logger
 	MaxRunning int // calls that run at once; more wait for a moment, then 503
+	// AccessToken returns whom an access token of the OpenID provider is about, when it
+	// is good for the resource API; nil when it is not.
+	AccessToken func(ctx context.Context, instance *Instance, host, token string) (*Identity, error)
 }
 
 // Chain is safe for concurrent use.
@@ -41,9 +45,9 @@ type Chain struct {
 	Config
 	validator *Validator
 	gate      chan struct{}
-	instances *cache[string, *Instance]
-	callers   *cache[tokenKey, *Caller]
-	features  *cache[string, map[string]bool]
+	instances *cache.Cache[string, *Instance]
+	callers   *cache.Cache[tokenKey, *Caller]
+	features  *cache.Cache[string, map[string]bool]
 }
 
 // Limits of a call.
@@ -61,9 +65,9 @@ func New(c Config) (*Chain, error) {
 	return &Chain{
 		Config: c, validator: validator,
 		gate:      make(chan struct{}, c.MaxRunning),
-		instances: newCache[string, *Instance](func(host string) string { return host }),
-		callers:   newCache[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + string(k.hash[:]) }),
-		features:  newCache[string, map[string]bool](func(id string) string { return id }),
+		instances: cache.New[string, *Instance](func(host string) string { return host }),
+		callers:   cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + string(k.hash[:]) }),
+		features:  cache.New[string, map[string]bool](func(id string) string { return id }),
 	}, nil
 }
 
@@ -71,9 +75,9 @@ func New(c Config) (*Chain, error) {
 // A change through this node calls it before it is answered; other nodes hear
 // of it by notification, at the latest after maxAge.
 func (c *Chain) Invalidate() {
-	c.instances.drop()
-	c.callers.drop()
-	c.features.drop()
+	c.instances.Drop()
+	c.callers.Drop()
+	c.features.Drop()
 }
 
 // Call is what the chain found out about a call.

@@ -20,13 +20,16 @@ type Instance struct {
 	Name       string
 	DefaultOrg string // "" when it has none
 	Blocked    bool
+	// Host is the registered domain that was asked for; the primary one when a host
+	// that is not registered leads to the only instance.
+	Host string
 }
 
 // instance returns the tenant of a Host header: by exact registered domain, or
 // the only one there is, so that localhost and container names just work.
 func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 	domain := canonicalHost(host)
-	instance, err := c.instances.get(domain, func() (*Instance, error) { return c.loadInstance(ctx, domain) })
+	instance, err := c.instances.Get(domain, func() (*Instance, error) { return c.loadInstance(ctx, domain) })
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +43,7 @@ func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 // it, such as its keys. During an outage of the database it is the last one that
 // was known (REL-061). A blocked instance serves nothing.
 func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, error) {
-	known, have := c.instances.last(canonicalHost(host))
+	known, have := c.instances.Last(canonicalHost(host))
 	instance, err := c.instance(ctx, host)
 	if err != nil && have && known != nil && store.Fault(err) != nil {
 		instance, err = known, nil
@@ -57,7 +60,9 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 	q := db.New()
 	row, err := q.InstanceByDomain(ctx, c.DB.Pool, domain)
 	if err == nil {
-		return instanceOf(db.InstanceByIDRow(row)), nil
+		found := instanceOf(db.InstanceByIDRow(row))
+		found.Host = domain
+		return found, nil
 	}
 	if !store.NoRow(err) {
 		return nil, err
@@ -67,7 +72,9 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 		return nil, err
 	}
 	if len(some) == 1 {
-		return instanceOf(db.InstanceByIDRow(some[0])), nil
+		found := instanceOf(db.InstanceByIDRow(some[0]))
+		found.Host, err = q.PrimaryHost(ctx, c.DB.Pool, found.ID)
+		return found, err
 	}
 	expected, err := q.PrimaryDomains(ctx, c.DB.Pool)
 	if err != nil {

@@ -4,6 +4,8 @@ package secret
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/base64"
 	"fmt"
 	"time"
@@ -17,6 +19,19 @@ func Random() string {
 	var bits [32]byte
 	_, _ = rand.Read(bits[:]) // never fails: it crashes the program instead
 	return base64.RawURLEncoding.EncodeToString(bits[:])
+}
+
+// IsGood reports whether a value is a secret whose hash is stored, or the one
+// before it while both are good. It takes the same time whatever it finds; for
+// what does not exist the hashes may be nil (SEC-053).
+func IsGood(value string, hash, old []byte, until *time.Time, now time.Time) bool {
+	made := sha256.Sum256([]byte(value))
+	current := subtle.ConstantTimeCompare(made[:], hash)
+	before := subtle.ConstantTimeCompare(made[:], old)
+	if until == nil || !now.Before(*until) {
+		before = 0
+	}
+	return current|before == 1
 }
 
 // Retire returns what is stored of a secret that another one replaces: the hash

@@ -54,6 +54,8 @@ type Instance struct {
 	Executions    []Body
 	UserSchemas   []Body `yaml:"user_schemas"`
 	Organizations []Organization
+	// AllowRegistration says whether people may register themselves; nil: as it is.
+	AllowRegistration *bool `yaml:"allow_registration"`
 }
 
 // Organization is an organization of an instance.

@@ -38,6 +38,12 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 	if err := r.features(inside, "Instance", instance.Features); err != nil {
 		return err
 	}
+	if instance.AllowRegistration != nil {
+		patch := Body{"id": id, "instance": Body{"allow_registration": *instance.AllowRegistration}}
+		if _, err := r.call(system, kind{service: "writ.instance.v3alpha.ServiceInstances"}, "PatchInstance", patch); err != nil {
+			return err
+		}
+	}
 	if len(instance.Limits) > 0 {
 		if _, err := r.call(system, kind{service: "writ.instance.v3alpha.ServiceInstances"}, "Limit", Body{"id": id, "limits": instance.Limits}); err != nil {
 			return err

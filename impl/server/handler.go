@@ -12,7 +12,6 @@ import (
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
-	"github.com/writ-id/writ/impl/oauth"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 )
@@ -33,7 +32,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact["/_dev/messages"] = message.Handler(s.DB)
 		exact["/_dev/clock"] = s.Dev.Clock
 	}
-	public := s.oauth()
+	public, pages := s.oauth(), s.pages.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w, r)
 		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: authorization(r.Header)}
@@ -44,12 +43,18 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 			handler.ServeHTTP(w, r)
 			return
 		}
-		if strings.HasPrefix(r.URL.Path, "/oauth/") {
-			public.ServeHTTP(w, r.WithContext(policy.WithRequest(r.Context(), request)))
+		r = r.WithContext(policy.WithRequest(r.Context(), request))
+		switch {
+		case isPublic(r.URL.Path):
+			public.ServeHTTP(w, r)
+			return
+		case r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/"):
+			pages.ServeHTTP(w, r)
+			return
+		case s.public.CORS(w, r):
 			return
 		}
 		header["Cache-Control"] = noStore
-		r = r.WithContext(policy.WithRequest(r.Context(), request))
 		if mux := rest.find(r.URL.Path); mux != nil {
 			mux.ServeHTTP(w, r)
 		} else if handler, ok := procedures[r.URL.Path]; ok {
@@ -64,24 +69,53 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 
 // oauth returns the handler of the OpenID Connect and OAuth endpoints.
 func (s *Server) oauth() http.Handler {
-	refuse := func(w http.ResponseWriter, r *http.Request, err error) {
-		w.Header()["Cache-Control"] = noStore
-		writeFault(w, s.chain.Refusal(r.Context(), r.URL.Path, err))
-	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(w, r, unknownPath(r.URL.Path)) })
-	for path, method := range map[string]string{"/oauth/v2/keys": http.MethodGet} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Allow", method)
-			refuse(w, r, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", r.Method, method))
-		})
-	}
-	return oauthapi.HandlerWithOptions(&oauth.Server{Instance: s.chain.PublicInstance, Keys: s.keys, Refuse: refuse}, oauthapi.StdHTTPServerOptions{
+	endpoints := oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
 		BaseRouter: mux,
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
-			refuse(w, r, fault.Invalid("INVALID_PARAMETER", "", "%v", err))
+			s.refuse(w, r, fault.Invalid("INVALID_PARAMETER", "", "%v", err))
 		},
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.public.CORS(w, r) {
+			return
+		}
+		if _, pattern := mux.Handler(r); pattern == "" {
+			s.unserved(w, r, mux)
+			return
+		}
+		endpoints.ServeHTTP(w, r)
+	})
+}
+
+// unserved refuses what is no endpoint, or another method of one.
+func (s *Server) unserved(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		other := r.Clone(r.Context())
+		other.Method = method
+		if _, pattern := mux.Handler(other); pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if allowed == nil {
+		s.refuse(w, r, unknownPath(r.URL.Path))
+		return
+	}
+	methods := strings.Join(allowed, ", ")
+	w.Header().Set("Allow", methods)
+	s.refuse(w, r, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", r.Method, methods))
+}
+
+// refuse answers a request with a refusal as the resource API does.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header()["Cache-Control"] = noStore
+	writeFault(w, s.chain.Refusal(r.Context(), r.URL.Path, err))
+}
+
+// isPublic reports whether a path is one of the OpenID provider.
+func isPublic(path string) bool {
+	return strings.HasPrefix(path, "/oauth/") || strings.HasPrefix(path, "/oidc/") || strings.HasPrefix(path, "/.well-known/")
 }
 
 var (

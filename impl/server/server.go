@@ -6,11 +6,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +23,12 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/instance"
+	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/message"
+	"github.com/writ-id/writ/impl/oauth"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
@@ -31,6 +36,7 @@ import (
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/signing"
 	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/token"
 )
 
 // Config holds what a Server needs; every field of the first group is required.
@@ -47,6 +53,11 @@ type Config struct {
 	Sender message.Sender
 	// Dev, when not nil, is for development only.
 	Dev *Dev
+	// External is how browsers and clients reach the node; Dev takes what they ask for.
+	External External
+	// TokenEndpointAudience accepts assertions of clients whose audience is the token
+	// endpoint (SEC-054).
+	TokenEndpointAudience bool
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
@@ -55,6 +66,12 @@ type Config struct {
 	// DrainDelay is how long requests are still accepted after readiness went
 	// false, so that load balancers notice.
 	DrainDelay time.Duration
+}
+
+// External is the origin that is the same for all domains of all instances.
+type External struct {
+	Scheme string // http or https; https when empty
+	Port   string // "" for the one of the scheme
 }
 
 // Dev is what a node has in development: messages stay with their codes, and
@@ -70,6 +87,8 @@ type Server struct {
 	chain    *policy.Chain
 	keeper   *signing.Keeper
 	keys     *signing.Set
+	public   *oauth.Server
+	pages    *login.Pages
 	grpc     *grpc.Server
 	health   *health.Server
 	services []string
@@ -105,10 +124,14 @@ func New(c Config) (*Server, error) {
 	s.keys = &signing.Set{Keeper: s.keeper}
 	s.chain, err = policy.New(policy.Config{
 		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
+		AccessToken: func(ctx context.Context, instance *policy.Instance, host, token string) (*policy.Identity, error) {
+			return s.public.Caller(ctx, instance, host, token)
+		},
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.provide(services, roles)
 	s.grpc = newGRPC(s.health)
 	rest, err := newREST(services.operations)
 	if err != nil {
@@ -133,10 +156,50 @@ func New(c Config) (*Server, error) {
 	return s, nil
 }
 
+// provide makes the OpenID provider and its pages.
+func (s *Server) provide(services *Services, roles *policy.Roles) {
+	box := &token.Box{DB: s.DB, Sealer: s.Sealer, Now: s.Now}
+	s.pages = login.New(login.Config{
+		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: s.Sealer,
+		Instance: func(r *http.Request) (*policy.Instance, error) { return s.chain.PublicInstance(r.Context(), r.Host) },
+		Issuer: func(r *http.Request) string {
+			instance, err := s.chain.PublicInstance(r.Context(), r.Host)
+			if err != nil {
+				return ""
+			}
+			return s.issuer(r.Host, instance)
+		},
+		Finish: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
+			s.public.Finish(w, r, instance, flow, session)
+		},
+	})
+	s.public = oauth.New(oauth.Config{
+		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
+		Keys: s.keys, Box: box, Pages: s.pages, Logger: s.Logger, TokenEndpointAudience: s.TokenEndpointAudience,
+	})
+}
+
+// issuer returns the issuer that a request to a host is made to: each registered
+// domain of an instance is one, at the scheme and port of the installation. Nothing
+// else of the request decides (SEC-215, SEC-220), but in development, where it is
+// what was asked for.
+func (s *Server) issuer(host string, instance *policy.Instance) string {
+	scheme := cmp.Or(s.External.Scheme, "https")
+	if s.Dev != nil {
+		return scheme + "://" + strings.ToLower(host)
+	}
+	issuer := scheme + "://" + instance.Host
+	if s.External.Port != "" {
+		issuer += ":" + s.External.Port
+	}
+	return issuer
+}
+
 // forget drops what this node remembers of the database.
 func (s *Server) forget() {
 	s.chain.Invalidate()
 	s.keys.Drop()
+	s.public.Forget()
 }
 
 func newHTTP(handler http.Handler, c Config) *http.Server {
@@ -176,6 +239,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		go s.keeper.Run(background, sweeper.Moved)
 	}
 	go s.messages.Run(background)
+	go s.public.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
 	failed := make(chan error, 2)

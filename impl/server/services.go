@@ -48,6 +48,9 @@ import (
 // mounts them behind its chain; what applies a seed calls them as the product
 // itself (policy.As).
 type Services struct {
+	Sessions *session.Service
+	Users    *user.Service
+
 	all        []service
 	operations *policy.Operations
 	rules      *policy.Validator
@@ -72,7 +75,8 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sealer secret.Sealer) (*Services, error) {
 	operations := &policy.Operations{} // known when all services are
 	orgs, factors := org.New(env), authenticator.NewFactors(env, sealer)
-	s := &Services{operations: operations, all: []service{
+	sessions, users := session.New(env, factors), user.New(env)
+	s := &Services{Sessions: sessions, Users: users, operations: operations, all: []service{
 		serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)),
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, app.New(env)),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
@@ -85,8 +89,8 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
 		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
-		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, session.New(env, factors)),
-		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, user.New(env)),
+		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
+		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),
 	}}
 	names := make([]string, len(s.all))
 	for i, one := range s.all {

@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -115,12 +116,31 @@ type Key struct {
 	ID        string
 	Algorithm Algorithm
 	private   crypto.Signer
-	header    string // {"alg","kid","typ"} with typ JWT, encoded
+	headers   [2]string // {"alg","kid","typ"}, encoded, by Type
 }
 
+// Type is what a token says of itself in its header, so that it is not taken for
+// one of another kind (RFC 8725, section 3.11).
+type Type int
+
+// The types of tokens that are signed.
+const (
+	IDToken     Type = iota // typ JWT
+	AccessToken             // typ at+jwt (RFC 9068, section 2.1)
+)
+
+var typeNames = [...]string{IDToken: "JWT", AccessToken: "at+jwt"}
+
+// String returns the typ of the header.
+func (t Type) String() string { return typeNames[t] }
+
 func newKey(id string, algorithm Algorithm, private crypto.Signer) *Key {
-	header, _ := json.Marshal(map[string]string{"alg": string(algorithm), "kid": id, "typ": "JWT"}) // of texts
-	return &Key{id, algorithm, private, encode(header)}
+	key := &Key{ID: id, Algorithm: algorithm, private: private}
+	for kind, name := range typeNames {
+		header, _ := json.Marshal(map[string]string{"alg": string(algorithm), "kid": id, "typ": name}) // of texts
+		key.headers[kind] = encode(header)
+	}
+	return key
 }
 
 // openKey opens a sealed private key.
@@ -137,9 +157,10 @@ func openKey(id string, algorithm Algorithm, der []byte) (*Key, error) {
 }
 
 // Sign returns claims, a JSON object, as a compact JWS (RFC 7515): one signature.
-func (k *Key) Sign(claims []byte) (string, error) {
-	input := make([]byte, 0, len(k.header)+1+base64.RawURLEncoding.EncodedLen(len(claims))+400)
-	input = append(append(input, k.header...), '.')
+func (k *Key) Sign(kind Type, claims []byte) (string, error) {
+	header := k.headers[kind]
+	input := make([]byte, 0, len(header)+1+base64.RawURLEncoding.EncodedLen(len(claims))+400)
+	input = append(append(input, header...), '.')
 	input = base64.RawURLEncoding.AppendEncode(input, claims)
 	signature, err := k.sign(input)
 	if err != nil {
@@ -169,24 +190,45 @@ func (k *Key) sign(input []byte) ([]byte, error) {
 	return nil, errors.New("signing: unknown kind of key")
 }
 
-// verify reports whether signature is that of input by public, under the
-// algorithm of the key and no other.
-func verify(algorithm Algorithm, public crypto.PublicKey, input, signature []byte) bool {
-	switch algorithm {
-	case RS256:
-		key, ok := public.(*rsa.PublicKey)
+// Verify reports whether signature is that of input by public, under an algorithm
+// that fits the kind of the key and no other (RFC 8725, section 3.1). Keys of
+// others may sign with PS256, ES384 and ES512 too.
+func Verify(algorithm Algorithm, public crypto.PublicKey, input, signature []byte) bool {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
 		digest := sha256.Sum256(input)
-		return ok && rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
-	case ES256:
-		key, ok := public.(*ecdsa.PublicKey)
-		if !ok || len(signature) != 64 {
+		switch algorithm {
+		case RS256:
+			return rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
+		case "PS256":
+			return rsa.VerifyPSS(key, crypto.SHA256, digest[:], signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
+		}
+	case *ecdsa.PublicKey:
+		size := (key.Curve.Params().BitSize + 7) / 8
+		if len(signature) != 2*size || algorithm != ecAlgorithms[key.Curve] {
 			return false
 		}
-		digest := sha256.Sum256(input)
-		return ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
-	case EdDSA:
-		key, ok := public.(ed25519.PublicKey)
-		return ok && ed25519.Verify(key, input, signature)
+		return ecdsa.Verify(key, ecDigest(size, input), new(big.Int).SetBytes(signature[:size]), new(big.Int).SetBytes(signature[size:]))
+	case ed25519.PublicKey:
+		return algorithm == EdDSA && ed25519.Verify(key, input, signature)
 	}
 	return false
 }
+
+var ecAlgorithms = map[elliptic.Curve]Algorithm{elliptic.P256(): ES256, elliptic.P384(): "ES384", elliptic.P521(): "ES512"}
+
+func ecDigest(size int, input []byte) []byte {
+	switch size {
+	case 32:
+		digest := sha256.Sum256(input)
+		return digest[:]
+	case 48:
+		digest := sha512.Sum384(input)
+		return digest[:]
+	}
+	digest := sha512.Sum512(input)
+	return digest[:]
+}
+
+// Foreign lists the algorithms that assertions of clients may be signed with.
+var Foreign = []Algorithm{RS256, "PS256", ES256, "ES384", "ES512", EdDSA}

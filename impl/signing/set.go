@@ -163,7 +163,7 @@ func (p *Published) Signer() *Key { return p.signer }
 // nothing (RFC 8725, section 3.1).
 func (p *Published) Verify(keyID string, algorithm Algorithm, input, signature []byte) bool {
 	v, ok := p.public[keyID]
-	return ok && v.algorithm == algorithm && verify(v.algorithm, v.public, input, signature)
+	return ok && v.algorithm == algorithm && Verify(v.algorithm, v.public, input, signature)
 }
 
 // readJWK reads a public key as this package writes them.

@@ -113,7 +113,7 @@ func (w *world) get(node int) (*signing.Published, []string) {
 func (w *world) sign(node int) (token, keyID string) {
 	w.Helper()
 	keys, _ := w.get(node)
-	token, err := keys.Signer().Sign([]byte(`{"sub":"ada"}`))
+	token, err := keys.Signer().Sign(signing.IDToken, []byte(`{"sub":"ada"}`))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -309,7 +309,7 @@ func BenchmarkSign(b *testing.B) {
 			claims := []byte(`{"iss":"https://login.example.com","sub":"019ad2c4-5f0e-7b31-9c55-2f6d1f0a7e42","aud":["a"],"exp":1893456000,"iat":1893452400}`)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := key.Sign(claims); err != nil {
+				if _, err := key.Sign(signing.IDToken, claims); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -152,8 +152,32 @@ type HumanAdded struct {
 	SchemaId *string `protobuf:"bytes,13,opt,name=schema_id,json=schemaId,proto3,oneof" json:"schema_id,omitempty"`
 	// The revision its data was checked with.
 	SchemaRevision uint32 `protobuf:"varint,14,opt,name=schema_revision,json=schemaRevision,proto3" json:"schema_revision,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The middle name.
+	MiddleName string `protobuf:"bytes,15,opt,name=middle_name,json=middleName,proto3" json:"middle_name,omitempty"`
+	// The page about themselves.
+	ProfileUrl string `protobuf:"bytes,16,opt,name=profile_url,json=profileUrl,proto3" json:"profile_url,omitempty"`
+	// The picture.
+	PictureUrl string `protobuf:"bytes,17,opt,name=picture_url,json=pictureUrl,proto3" json:"picture_url,omitempty"`
+	// The website.
+	WebsiteUrl string `protobuf:"bytes,18,opt,name=website_url,json=websiteUrl,proto3" json:"website_url,omitempty"`
+	// The gender.
+	Gender string `protobuf:"bytes,19,opt,name=gender,proto3" json:"gender,omitempty"`
+	// The day of birth.
+	Birthdate string `protobuf:"bytes,20,opt,name=birthdate,proto3" json:"birthdate,omitempty"`
+	// The time zone.
+	Zoneinfo string `protobuf:"bytes,21,opt,name=zoneinfo,proto3" json:"zoneinfo,omitempty"`
+	// The street address.
+	StreetAddress string `protobuf:"bytes,22,opt,name=street_address,json=streetAddress,proto3" json:"street_address,omitempty"`
+	// The place.
+	Locality string `protobuf:"bytes,23,opt,name=locality,proto3" json:"locality,omitempty"`
+	// The region.
+	Region string `protobuf:"bytes,24,opt,name=region,proto3" json:"region,omitempty"`
+	// The postal code.
+	PostalCode string `protobuf:"bytes,25,opt,name=postal_code,json=postalCode,proto3" json:"postal_code,omitempty"`
+	// The country.
+	Country       string `protobuf:"bytes,26,opt,name=country,proto3" json:"country,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HumanAdded) Reset() {
@@ -282,6 +306,90 @@ func (x *HumanAdded) GetSchemaRevision() uint32 {
 		return x.SchemaRevision
 	}
 	return 0
+}
+
+func (x *HumanAdded) GetMiddleName() string {
+	if x != nil {
+		return x.MiddleName
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetProfileUrl() string {
+	if x != nil {
+		return x.ProfileUrl
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetPictureUrl() string {
+	if x != nil {
+		return x.PictureUrl
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetWebsiteUrl() string {
+	if x != nil {
+		return x.WebsiteUrl
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetGender() string {
+	if x != nil {
+		return x.Gender
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetBirthdate() string {
+	if x != nil {
+		return x.Birthdate
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetZoneinfo() string {
+	if x != nil {
+		return x.Zoneinfo
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetStreetAddress() string {
+	if x != nil {
+		return x.StreetAddress
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetLocality() string {
+	if x != nil {
+		return x.Locality
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetPostalCode() string {
+	if x != nil {
+		return x.PostalCode
+	}
+	return ""
+}
+
+func (x *HumanAdded) GetCountry() string {
+	if x != nil {
+		return x.Country
+	}
+	return ""
 }
 
 // HumanPasswordChanged is appended when a human user's password changes.
@@ -1122,7 +1230,7 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x0einstance.added\x12\binstance\"4\n" +
 	"\bOrgAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x14\xd2\xc1\x18\x10\n" +
-	"\torg.added\x12\x03org\"\xab\x04\n" +
+	"\torg.added\x12\x03org\"\x97\a\n" +
 	"\n" +
 	"HumanAdded\x12\x1d\n" +
 	"\n" +
@@ -1142,7 +1250,24 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x11is_phone_verified\x18\v \x01(\bR\x0fisPhoneVerified\x128\n" +
 	"\x18password_change_required\x18\f \x01(\bR\x16passwordChangeRequired\x12 \n" +
 	"\tschema_id\x18\r \x01(\tH\x00R\bschemaId\x88\x01\x01\x12'\n" +
-	"\x0fschema_revision\x18\x0e \x01(\rR\x0eschemaRevision:\x1c\xd2\xc1\x18\x18\n" +
+	"\x0fschema_revision\x18\x0e \x01(\rR\x0eschemaRevision\x12\x1f\n" +
+	"\vmiddle_name\x18\x0f \x01(\tR\n" +
+	"middleName\x12\x1f\n" +
+	"\vprofile_url\x18\x10 \x01(\tR\n" +
+	"profileUrl\x12\x1f\n" +
+	"\vpicture_url\x18\x11 \x01(\tR\n" +
+	"pictureUrl\x12\x1f\n" +
+	"\vwebsite_url\x18\x12 \x01(\tR\n" +
+	"websiteUrl\x12\x16\n" +
+	"\x06gender\x18\x13 \x01(\tR\x06gender\x12\x1c\n" +
+	"\tbirthdate\x18\x14 \x01(\tR\tbirthdate\x12\x1a\n" +
+	"\bzoneinfo\x18\x15 \x01(\tR\bzoneinfo\x12%\n" +
+	"\x0estreet_address\x18\x16 \x01(\tR\rstreetAddress\x12\x1a\n" +
+	"\blocality\x18\x17 \x01(\tR\blocality\x12\x16\n" +
+	"\x06region\x18\x18 \x01(\tR\x06region\x12\x1f\n" +
+	"\vpostal_code\x18\x19 \x01(\tR\n" +
+	"postalCode\x12\x18\n" +
+	"\acountry\x18\x1a \x01(\tR\acountry:\x1c\xd2\xc1\x18\x18\n" +
 	"\x10user.human.added\x12\x04userB\f\n" +
 	"\n" +
 	"_schema_id\"?\n" +

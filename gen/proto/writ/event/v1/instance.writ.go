@@ -18,6 +18,11 @@ func (m *InstanceChanged) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, m.GetName())
 		b = append(b, ',')
 	}
+	if m.AllowRegistration != nil {
+		b = append(b, "\"allowRegistration\":"...)
+		b = strconv.AppendBool(b, m.GetAllowRegistration())
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

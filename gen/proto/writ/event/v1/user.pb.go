@@ -46,8 +46,32 @@ type HumanChanged struct {
 	IsPhoneVerified *bool `protobuf:"varint,9,opt,name=is_phone_verified,json=isPhoneVerified,proto3,oneof" json:"is_phone_verified,omitempty"`
 	// Whether the password has to be changed now.
 	PasswordChangeRequired *bool `protobuf:"varint,10,opt,name=password_change_required,json=passwordChangeRequired,proto3,oneof" json:"password_change_required,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// The new middle name.
+	MiddleName *string `protobuf:"bytes,11,opt,name=middle_name,json=middleName,proto3,oneof" json:"middle_name,omitempty"`
+	// The new page about themselves.
+	ProfileUrl *string `protobuf:"bytes,12,opt,name=profile_url,json=profileUrl,proto3,oneof" json:"profile_url,omitempty"`
+	// The new picture.
+	PictureUrl *string `protobuf:"bytes,13,opt,name=picture_url,json=pictureUrl,proto3,oneof" json:"picture_url,omitempty"`
+	// The new website.
+	WebsiteUrl *string `protobuf:"bytes,14,opt,name=website_url,json=websiteUrl,proto3,oneof" json:"website_url,omitempty"`
+	// The new gender.
+	Gender *string `protobuf:"bytes,15,opt,name=gender,proto3,oneof" json:"gender,omitempty"`
+	// The new day of birth.
+	Birthdate *string `protobuf:"bytes,16,opt,name=birthdate,proto3,oneof" json:"birthdate,omitempty"`
+	// The new time zone.
+	Zoneinfo *string `protobuf:"bytes,17,opt,name=zoneinfo,proto3,oneof" json:"zoneinfo,omitempty"`
+	// The new street address.
+	StreetAddress *string `protobuf:"bytes,18,opt,name=street_address,json=streetAddress,proto3,oneof" json:"street_address,omitempty"`
+	// The new place.
+	Locality *string `protobuf:"bytes,19,opt,name=locality,proto3,oneof" json:"locality,omitempty"`
+	// The new region.
+	Region *string `protobuf:"bytes,20,opt,name=region,proto3,oneof" json:"region,omitempty"`
+	// The new postal code.
+	PostalCode *string `protobuf:"bytes,21,opt,name=postal_code,json=postalCode,proto3,oneof" json:"postal_code,omitempty"`
+	// The new country.
+	Country       *string `protobuf:"bytes,22,opt,name=country,proto3,oneof" json:"country,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HumanChanged) Reset() {
@@ -148,6 +172,90 @@ func (x *HumanChanged) GetPasswordChangeRequired() bool {
 		return *x.PasswordChangeRequired
 	}
 	return false
+}
+
+func (x *HumanChanged) GetMiddleName() string {
+	if x != nil && x.MiddleName != nil {
+		return *x.MiddleName
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetProfileUrl() string {
+	if x != nil && x.ProfileUrl != nil {
+		return *x.ProfileUrl
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetPictureUrl() string {
+	if x != nil && x.PictureUrl != nil {
+		return *x.PictureUrl
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetWebsiteUrl() string {
+	if x != nil && x.WebsiteUrl != nil {
+		return *x.WebsiteUrl
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetGender() string {
+	if x != nil && x.Gender != nil {
+		return *x.Gender
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetBirthdate() string {
+	if x != nil && x.Birthdate != nil {
+		return *x.Birthdate
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetZoneinfo() string {
+	if x != nil && x.Zoneinfo != nil {
+		return *x.Zoneinfo
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetStreetAddress() string {
+	if x != nil && x.StreetAddress != nil {
+		return *x.StreetAddress
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetLocality() string {
+	if x != nil && x.Locality != nil {
+		return *x.Locality
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetRegion() string {
+	if x != nil && x.Region != nil {
+		return *x.Region
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetPostalCode() string {
+	if x != nil && x.PostalCode != nil {
+		return *x.PostalCode
+	}
+	return ""
+}
+
+func (x *HumanChanged) GetCountry() string {
+	if x != nil && x.Country != nil {
+		return *x.Country
+	}
+	return ""
 }
 
 // MachineChanged is appended when a service user changes; only what changed is set.
@@ -781,7 +889,7 @@ var File_writ_event_v1_user_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\n" +
-	"\x18writ/event/v1/user.proto\x12\rwrit.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xff\x04\n" +
+	"\x18writ/event/v1/user.proto\x12\rwrit.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xd4\t\n" +
 	"\fHumanChanged\x12\"\n" +
 	"\n" +
 	"given_name\x18\x01 \x01(\tH\x00R\tgivenName\x88\x01\x01\x12$\n" +
@@ -795,7 +903,25 @@ const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\x05phone\x18\b \x01(\tH\aR\x05phone\x88\x01\x01\x12/\n" +
 	"\x11is_phone_verified\x18\t \x01(\bH\bR\x0fisPhoneVerified\x88\x01\x01\x12=\n" +
 	"\x18password_change_required\x18\n" +
-	" \x01(\bH\tR\x16passwordChangeRequired\x88\x01\x01:\x1e\xd2\xc1\x18\x1a\n" +
+	" \x01(\bH\tR\x16passwordChangeRequired\x88\x01\x01\x12$\n" +
+	"\vmiddle_name\x18\v \x01(\tH\n" +
+	"R\n" +
+	"middleName\x88\x01\x01\x12$\n" +
+	"\vprofile_url\x18\f \x01(\tH\vR\n" +
+	"profileUrl\x88\x01\x01\x12$\n" +
+	"\vpicture_url\x18\r \x01(\tH\fR\n" +
+	"pictureUrl\x88\x01\x01\x12$\n" +
+	"\vwebsite_url\x18\x0e \x01(\tH\rR\n" +
+	"websiteUrl\x88\x01\x01\x12\x1b\n" +
+	"\x06gender\x18\x0f \x01(\tH\x0eR\x06gender\x88\x01\x01\x12!\n" +
+	"\tbirthdate\x18\x10 \x01(\tH\x0fR\tbirthdate\x88\x01\x01\x12\x1f\n" +
+	"\bzoneinfo\x18\x11 \x01(\tH\x10R\bzoneinfo\x88\x01\x01\x12*\n" +
+	"\x0estreet_address\x18\x12 \x01(\tH\x11R\rstreetAddress\x88\x01\x01\x12\x1f\n" +
+	"\blocality\x18\x13 \x01(\tH\x12R\blocality\x88\x01\x01\x12\x1b\n" +
+	"\x06region\x18\x14 \x01(\tH\x13R\x06region\x88\x01\x01\x12$\n" +
+	"\vpostal_code\x18\x15 \x01(\tH\x14R\n" +
+	"postalCode\x88\x01\x01\x12\x1d\n" +
+	"\acountry\x18\x16 \x01(\tH\x15R\acountry\x88\x01\x01:\x1e\xd2\xc1\x18\x1a\n" +
 	"\x12user.human.changed\x12\x04userB\r\n" +
 	"\v_given_nameB\x0e\n" +
 	"\f_family_nameB\f\n" +
@@ -807,7 +933,21 @@ const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\x12_is_email_verifiedB\b\n" +
 	"\x06_phoneB\x14\n" +
 	"\x12_is_phone_verifiedB\x1b\n" +
-	"\x19_password_change_required\"\xe9\x01\n" +
+	"\x19_password_change_requiredB\x0e\n" +
+	"\f_middle_nameB\x0e\n" +
+	"\f_profile_urlB\x0e\n" +
+	"\f_picture_urlB\x0e\n" +
+	"\f_website_urlB\t\n" +
+	"\a_genderB\f\n" +
+	"\n" +
+	"_birthdateB\v\n" +
+	"\t_zoneinfoB\x11\n" +
+	"\x0f_street_addressB\v\n" +
+	"\t_localityB\t\n" +
+	"\a_regionB\x0e\n" +
+	"\f_postal_codeB\n" +
+	"\n" +
+	"\b_country\"\xe9\x01\n" +
 	"\x0eMachineChanged\x12&\n" +
 	"\fdisplay_name\x18\x01 \x01(\tH\x00R\vdisplayName\x88\x01\x01\x12%\n" +
 	"\vdescription\x18\x02 \x01(\tH\x01R\vdescription\x88\x01\x01\x12/\n" +

@@ -63,6 +63,66 @@ func (m *HumanChanged) AppendJSON(b []byte) []byte {
 		b = strconv.AppendBool(b, m.GetPasswordChangeRequired())
 		b = append(b, ',')
 	}
+	if m.MiddleName != nil {
+		b = append(b, "\"middleName\":"...)
+		b = wire.AppendString(b, m.GetMiddleName())
+		b = append(b, ',')
+	}
+	if m.ProfileUrl != nil {
+		b = append(b, "\"profileUrl\":"...)
+		b = wire.AppendString(b, m.GetProfileUrl())
+		b = append(b, ',')
+	}
+	if m.PictureUrl != nil {
+		b = append(b, "\"pictureUrl\":"...)
+		b = wire.AppendString(b, m.GetPictureUrl())
+		b = append(b, ',')
+	}
+	if m.WebsiteUrl != nil {
+		b = append(b, "\"websiteUrl\":"...)
+		b = wire.AppendString(b, m.GetWebsiteUrl())
+		b = append(b, ',')
+	}
+	if m.Gender != nil {
+		b = append(b, "\"gender\":"...)
+		b = wire.AppendString(b, m.GetGender())
+		b = append(b, ',')
+	}
+	if m.Birthdate != nil {
+		b = append(b, "\"birthdate\":"...)
+		b = wire.AppendString(b, m.GetBirthdate())
+		b = append(b, ',')
+	}
+	if m.Zoneinfo != nil {
+		b = append(b, "\"zoneinfo\":"...)
+		b = wire.AppendString(b, m.GetZoneinfo())
+		b = append(b, ',')
+	}
+	if m.StreetAddress != nil {
+		b = append(b, "\"streetAddress\":"...)
+		b = wire.AppendString(b, m.GetStreetAddress())
+		b = append(b, ',')
+	}
+	if m.Locality != nil {
+		b = append(b, "\"locality\":"...)
+		b = wire.AppendString(b, m.GetLocality())
+		b = append(b, ',')
+	}
+	if m.Region != nil {
+		b = append(b, "\"region\":"...)
+		b = wire.AppendString(b, m.GetRegion())
+		b = append(b, ',')
+	}
+	if m.PostalCode != nil {
+		b = append(b, "\"postalCode\":"...)
+		b = wire.AppendString(b, m.GetPostalCode())
+		b = append(b, ',')
+	}
+	if m.Country != nil {
+		b = append(b, "\"country\":"...)
+		b = wire.AppendString(b, m.GetCountry())
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -107,8 +107,10 @@ type Instance struct {
 	// The username of a service user to create as its owner (IAM_OWNER); the answer
 	// holds a token for it.
 	OwnerUsername *string `protobuf:"bytes,5,opt,name=owner_username,json=ownerUsername,proto3,oneof" json:"owner_username,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Whether people may register themselves at the login (prompt=create).
+	AllowRegistration bool `protobuf:"varint,7,opt,name=allow_registration,json=allowRegistration,proto3" json:"allow_registration,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Instance) Reset() {
@@ -183,13 +185,22 @@ func (x *Instance) GetOwnerUsername() string {
 	return ""
 }
 
+func (x *Instance) GetAllowRegistration() bool {
+	if x != nil {
+		return x.AllowRegistration
+	}
+	return false
+}
+
 // PatchInstance changes the fields of an instance that are present.
 type PatchInstance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A new name.
-	Name          *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Name *string `protobuf:"bytes,1,opt,name=name,proto3,oneof" json:"name,omitempty"`
+	// Whether people may register themselves at the login (prompt=create).
+	AllowRegistration *bool `protobuf:"varint,2,opt,name=allow_registration,json=allowRegistration,proto3,oneof" json:"allow_registration,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PatchInstance) Reset() {
@@ -227,6 +238,13 @@ func (x *PatchInstance) GetName() string {
 		return *x.Name
 	}
 	return ""
+}
+
+func (x *PatchInstance) GetAllowRegistration() bool {
+	if x != nil && x.AllowRegistration != nil {
+		return *x.AllowRegistration
+	}
+	return false
 }
 
 // Limits are what the system allows an instance. Only fields present are set.
@@ -354,6 +372,8 @@ type GetInstance struct {
 	Blocked bool `protobuf:"varint,5,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	// How long events are kept; 0s: for good.
 	AuditLogRetention *durationpb.Duration `protobuf:"bytes,6,opt,name=audit_log_retention,json=auditLogRetention,proto3" json:"audit_log_retention,omitempty"`
+	// Whether people may register themselves at the login (prompt=create).
+	AllowRegistration bool `protobuf:"varint,7,opt,name=allow_registration,json=allowRegistration,proto3" json:"allow_registration,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -428,6 +448,13 @@ func (x *GetInstance) GetAuditLogRetention() *durationpb.Duration {
 		return x.AuditLogRetention
 	}
 	return nil
+}
+
+func (x *GetInstance) GetAllowRegistration() bool {
+	if x != nil {
+		return x.AllowRegistration
+	}
+	return false
 }
 
 // InstanceSearchFilter is one condition an instance has to meet.
@@ -1280,7 +1307,7 @@ var File_writ_instance_v3alpha_instance_service_proto protoreflect.FileDescripto
 
 const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xd3\x03\n" +
+	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x82\x04\n" +
 	"\bInstance\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12\x1f\n" +
@@ -1292,16 +1319,19 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\x0forganization_id\x18\x06 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x0eorganizationId\x88\x01\x01\x126\n" +
 	"\x0eowner_username\x18\x05 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\rownerUsername\x88\x01\x01B\x05\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\rownerUsername\x88\x01\x01\x12-\n" +
+	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistrationB\x05\n" +
 	"\x03_idB\t\n" +
 	"\a_domainB\x14\n" +
 	"\x12_organization_nameB\x12\n" +
 	"\x10_organization_idB\x11\n" +
-	"\x0f_owner_username\"=\n" +
+	"\x0f_owner_username\"\x88\x01\n" +
 	"\rPatchInstance\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01B\a\n" +
-	"\x05_name\"\x8a\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x122\n" +
+	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01B\a\n" +
+	"\x05_nameB\x15\n" +
+	"\x13_allow_registration\"\x8a\x01\n" +
 	"\x06Limits\x12\x19\n" +
 	"\x05block\x18\x01 \x01(\bH\x00R\x05block\x88\x01\x01\x12[\n" +
 	"\x13audit_log_retention\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
@@ -1311,7 +1341,7 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\vinstance_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\n" +
 	"instanceId\x12=\n" +
-	"\x06limits\x18\x02 \x01(\v2\x1d.writ.instance.v3alpha.LimitsB\x06\xbaH\x03\xc8\x01\x01R\x06limits\"\x96\x02\n" +
+	"\x06limits\x18\x02 \x01(\v2\x1d.writ.instance.v3alpha.LimitsB\x06\xbaH\x03\xc8\x01\x01R\x06limits\"\xc5\x02\n" +
 	"\vGetInstance\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
@@ -1319,7 +1349,8 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\vdefault_org\x18\x04 \x01(\tR\n" +
 	"defaultOrg\x12\x18\n" +
 	"\ablocked\x18\x05 \x01(\bR\ablocked\x12Q\n" +
-	"\x13audit_log_retention\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\x11auditLogRetention\"\x91\x02\n" +
+	"\x13audit_log_retention\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\x11auditLogRetention\x12-\n" +
+	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration\"\x91\x02\n" +
 	"\x14InstanceSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x129\n" +

@@ -107,6 +107,9 @@ func (m *Instance) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, m.GetOwnerUsername())
 		b = append(b, ',')
 	}
+	b = append(b, "\"allowRegistration\":"...)
+	b = strconv.AppendBool(b, m.GetAllowRegistration())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -121,6 +124,11 @@ func (m *PatchInstance) AppendJSON(b []byte) []byte {
 	if m.Name != nil {
 		b = append(b, "\"name\":"...)
 		b = wire.AppendString(b, m.GetName())
+		b = append(b, ',')
+	}
+	if m.AllowRegistration != nil {
+		b = append(b, "\"allowRegistration\":"...)
+		b = strconv.AppendBool(b, m.GetAllowRegistration())
 		b = append(b, ',')
 	}
 	if len(b) > open {
@@ -196,6 +204,9 @@ func (m *GetInstance) AppendJSON(b []byte) []byte {
 		b = wire.AppendDuration(b, v)
 		b = append(b, ',')
 	}
+	b = append(b, "\"allowRegistration\":"...)
+	b = strconv.AppendBool(b, m.GetAllowRegistration())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

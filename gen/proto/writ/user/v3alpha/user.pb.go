@@ -402,7 +402,9 @@ type Human struct {
 	// Their phone number.
 	Phone *Phone `protobuf:"bytes,3,opt,name=phone,proto3" json:"phone,omitempty"`
 	// Their password; without one they cannot log in with a password.
-	Password      *Password `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
+	Password *Password `protobuf:"bytes,4,opt,name=password,proto3" json:"password,omitempty"`
+	// Where they live.
+	Address       *Address `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -465,6 +467,13 @@ func (x *Human) GetPassword() *Password {
 	return nil
 }
 
+func (x *Human) GetAddress() *Address {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
 // Profile is how a human is called.
 type Profile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -478,8 +487,23 @@ type Profile struct {
 	DisplayName string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// The language to write to them in (BCP 47); empty for the default.
 	PreferredLanguage string `protobuf:"bytes,5,opt,name=preferred_language,json=preferredLanguage,proto3" json:"preferred_language,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The middle name.
+	MiddleName string `protobuf:"bytes,6,opt,name=middle_name,json=middleName,proto3" json:"middle_name,omitempty"`
+	// The page of the user about themselves.
+	ProfileUrl string `protobuf:"bytes,7,opt,name=profile_url,json=profileUrl,proto3" json:"profile_url,omitempty"`
+	// A picture of the user.
+	PictureUrl string `protobuf:"bytes,8,opt,name=picture_url,json=pictureUrl,proto3" json:"picture_url,omitempty"`
+	// The website of the user or their organization.
+	WebsiteUrl string `protobuf:"bytes,9,opt,name=website_url,json=websiteUrl,proto3" json:"website_url,omitempty"`
+	// The gender, in words.
+	Gender string `protobuf:"bytes,10,opt,name=gender,proto3" json:"gender,omitempty"`
+	// The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the
+	// year alone.
+	Birthdate string `protobuf:"bytes,11,opt,name=birthdate,proto3" json:"birthdate,omitempty"`
+	// The time zone, a name of the IANA database.
+	Zoneinfo      string `protobuf:"bytes,12,opt,name=zoneinfo,proto3" json:"zoneinfo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Profile) Reset() {
@@ -547,6 +571,137 @@ func (x *Profile) GetPreferredLanguage() string {
 	return ""
 }
 
+func (x *Profile) GetMiddleName() string {
+	if x != nil {
+		return x.MiddleName
+	}
+	return ""
+}
+
+func (x *Profile) GetProfileUrl() string {
+	if x != nil {
+		return x.ProfileUrl
+	}
+	return ""
+}
+
+func (x *Profile) GetPictureUrl() string {
+	if x != nil {
+		return x.PictureUrl
+	}
+	return ""
+}
+
+func (x *Profile) GetWebsiteUrl() string {
+	if x != nil {
+		return x.WebsiteUrl
+	}
+	return ""
+}
+
+func (x *Profile) GetGender() string {
+	if x != nil {
+		return x.Gender
+	}
+	return ""
+}
+
+func (x *Profile) GetBirthdate() string {
+	if x != nil {
+		return x.Birthdate
+	}
+	return ""
+}
+
+func (x *Profile) GetZoneinfo() string {
+	if x != nil {
+		return x.Zoneinfo
+	}
+	return ""
+}
+
+// Address is a postal address.
+type Address struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Street, number and what else precedes the place; may have several lines.
+	StreetAddress string `protobuf:"bytes,1,opt,name=street_address,json=streetAddress,proto3" json:"street_address,omitempty"`
+	// The city or place.
+	Locality string `protobuf:"bytes,2,opt,name=locality,proto3" json:"locality,omitempty"`
+	// The state, province or region.
+	Region string `protobuf:"bytes,3,opt,name=region,proto3" json:"region,omitempty"`
+	// The postal code.
+	PostalCode string `protobuf:"bytes,4,opt,name=postal_code,json=postalCode,proto3" json:"postal_code,omitempty"`
+	// The country, by name.
+	Country       string `protobuf:"bytes,5,opt,name=country,proto3" json:"country,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Address) Reset() {
+	*x = Address{}
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Address) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Address) ProtoMessage() {}
+
+func (x *Address) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Address.ProtoReflect.Descriptor instead.
+func (*Address) Descriptor() ([]byte, []int) {
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Address) GetStreetAddress() string {
+	if x != nil {
+		return x.StreetAddress
+	}
+	return ""
+}
+
+func (x *Address) GetLocality() string {
+	if x != nil {
+		return x.Locality
+	}
+	return ""
+}
+
+func (x *Address) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Address) GetPostalCode() string {
+	if x != nil {
+		return x.PostalCode
+	}
+	return ""
+}
+
+func (x *Address) GetCountry() string {
+	if x != nil {
+		return x.Country
+	}
+	return ""
+}
+
 // Email is an e-mail address.
 type Email struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -560,7 +715,7 @@ type Email struct {
 
 func (x *Email) Reset() {
 	*x = Email{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[3]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -572,7 +727,7 @@ func (x *Email) String() string {
 func (*Email) ProtoMessage() {}
 
 func (x *Email) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[3]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -585,7 +740,7 @@ func (x *Email) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Email.ProtoReflect.Descriptor instead.
 func (*Email) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{3}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Email) GetAddress() string {
@@ -615,7 +770,7 @@ type Phone struct {
 
 func (x *Phone) Reset() {
 	*x = Phone{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[4]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +782,7 @@ func (x *Phone) String() string {
 func (*Phone) ProtoMessage() {}
 
 func (x *Phone) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[4]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +795,7 @@ func (x *Phone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Phone.ProtoReflect.Descriptor instead.
 func (*Phone) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{4}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Phone) GetNumber() string {
@@ -675,7 +830,7 @@ type Password struct {
 
 func (x *Password) Reset() {
 	*x = Password{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[5]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -687,7 +842,7 @@ func (x *Password) String() string {
 func (*Password) ProtoMessage() {}
 
 func (x *Password) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[5]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -700,7 +855,7 @@ func (x *Password) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Password.ProtoReflect.Descriptor instead.
 func (*Password) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{5}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Password) GetValue() isPassword_Value {
@@ -774,7 +929,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[6]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -786,7 +941,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[6]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -799,7 +954,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{6}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SetPassword) GetValue() isSetPassword_Value {
@@ -874,7 +1029,7 @@ type Service struct {
 
 func (x *Service) Reset() {
 	*x = Service{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[7]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -886,7 +1041,7 @@ func (x *Service) String() string {
 func (*Service) ProtoMessage() {}
 
 func (x *Service) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[7]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -899,7 +1054,7 @@ func (x *Service) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Service.ProtoReflect.Descriptor instead.
 func (*Service) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{7}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Service) GetName() string {
@@ -948,7 +1103,7 @@ type PatchUser struct {
 
 func (x *PatchUser) Reset() {
 	*x = PatchUser{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[8]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1115,7 @@ func (x *PatchUser) String() string {
 func (*PatchUser) ProtoMessage() {}
 
 func (x *PatchUser) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[8]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1128,7 @@ func (x *PatchUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchUser.ProtoReflect.Descriptor instead.
 func (*PatchUser) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{8}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *PatchUser) GetUsername() string {
@@ -1051,13 +1206,15 @@ type PatchHuman struct {
 	Phone *PatchPhone `protobuf:"bytes,3,opt,name=phone,proto3" json:"phone,omitempty"`
 	// Whether the password has to be changed at the next login.
 	PasswordChangeRequired *bool `protobuf:"varint,4,opt,name=password_change_required,json=passwordChangeRequired,proto3,oneof" json:"password_change_required,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Where they live.
+	Address       *PatchAddress `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PatchHuman) Reset() {
 	*x = PatchHuman{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[9]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1226,7 @@ func (x *PatchHuman) String() string {
 func (*PatchHuman) ProtoMessage() {}
 
 func (x *PatchHuman) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[9]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1239,7 @@ func (x *PatchHuman) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchHuman.ProtoReflect.Descriptor instead.
 func (*PatchHuman) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{9}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PatchHuman) GetProfile() *PatchProfile {
@@ -1113,6 +1270,13 @@ func (x *PatchHuman) GetPasswordChangeRequired() bool {
 	return false
 }
 
+func (x *PatchHuman) GetAddress() *PatchAddress {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
 // PatchProfile changes how a human is called.
 type PatchProfile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1126,13 +1290,28 @@ type PatchProfile struct {
 	DisplayName *string `protobuf:"bytes,4,opt,name=display_name,json=displayName,proto3,oneof" json:"display_name,omitempty"`
 	// A new language; empty for the default.
 	PreferredLanguage *string `protobuf:"bytes,5,opt,name=preferred_language,json=preferredLanguage,proto3,oneof" json:"preferred_language,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// A new middle name.
+	MiddleName *string `protobuf:"bytes,6,opt,name=middle_name,json=middleName,proto3,oneof" json:"middle_name,omitempty"`
+	// A new page of the user about themselves.
+	ProfileUrl *string `protobuf:"bytes,7,opt,name=profile_url,json=profileUrl,proto3,oneof" json:"profile_url,omitempty"`
+	// A picture of the user.
+	PictureUrl *string `protobuf:"bytes,8,opt,name=picture_url,json=pictureUrl,proto3,oneof" json:"picture_url,omitempty"`
+	// A new website of the user or their organization.
+	WebsiteUrl *string `protobuf:"bytes,9,opt,name=website_url,json=websiteUrl,proto3,oneof" json:"website_url,omitempty"`
+	// A new gender, in words.
+	Gender *string `protobuf:"bytes,10,opt,name=gender,proto3,oneof" json:"gender,omitempty"`
+	// A new day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the
+	// year alone.
+	Birthdate *string `protobuf:"bytes,11,opt,name=birthdate,proto3,oneof" json:"birthdate,omitempty"`
+	// A new time zone, a name of the IANA database.
+	Zoneinfo      *string `protobuf:"bytes,12,opt,name=zoneinfo,proto3,oneof" json:"zoneinfo,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PatchProfile) Reset() {
 	*x = PatchProfile{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[10]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1144,7 +1323,7 @@ func (x *PatchProfile) String() string {
 func (*PatchProfile) ProtoMessage() {}
 
 func (x *PatchProfile) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[10]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1157,7 +1336,7 @@ func (x *PatchProfile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchProfile.ProtoReflect.Descriptor instead.
 func (*PatchProfile) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{10}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PatchProfile) GetGivenName() string {
@@ -1195,6 +1374,137 @@ func (x *PatchProfile) GetPreferredLanguage() string {
 	return ""
 }
 
+func (x *PatchProfile) GetMiddleName() string {
+	if x != nil && x.MiddleName != nil {
+		return *x.MiddleName
+	}
+	return ""
+}
+
+func (x *PatchProfile) GetProfileUrl() string {
+	if x != nil && x.ProfileUrl != nil {
+		return *x.ProfileUrl
+	}
+	return ""
+}
+
+func (x *PatchProfile) GetPictureUrl() string {
+	if x != nil && x.PictureUrl != nil {
+		return *x.PictureUrl
+	}
+	return ""
+}
+
+func (x *PatchProfile) GetWebsiteUrl() string {
+	if x != nil && x.WebsiteUrl != nil {
+		return *x.WebsiteUrl
+	}
+	return ""
+}
+
+func (x *PatchProfile) GetGender() string {
+	if x != nil && x.Gender != nil {
+		return *x.Gender
+	}
+	return ""
+}
+
+func (x *PatchProfile) GetBirthdate() string {
+	if x != nil && x.Birthdate != nil {
+		return *x.Birthdate
+	}
+	return ""
+}
+
+func (x *PatchProfile) GetZoneinfo() string {
+	if x != nil && x.Zoneinfo != nil {
+		return *x.Zoneinfo
+	}
+	return ""
+}
+
+// PatchAddress is a postal address; only fields present are changed.
+type PatchAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Street, number and what else precedes the place; may have several lines.
+	StreetAddress *string `protobuf:"bytes,1,opt,name=street_address,json=streetAddress,proto3,oneof" json:"street_address,omitempty"`
+	// The city or place.
+	Locality *string `protobuf:"bytes,2,opt,name=locality,proto3,oneof" json:"locality,omitempty"`
+	// The state, province or region.
+	Region *string `protobuf:"bytes,3,opt,name=region,proto3,oneof" json:"region,omitempty"`
+	// The postal code.
+	PostalCode *string `protobuf:"bytes,4,opt,name=postal_code,json=postalCode,proto3,oneof" json:"postal_code,omitempty"`
+	// The country, by name.
+	Country       *string `protobuf:"bytes,5,opt,name=country,proto3,oneof" json:"country,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PatchAddress) Reset() {
+	*x = PatchAddress{}
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PatchAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PatchAddress) ProtoMessage() {}
+
+func (x *PatchAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PatchAddress.ProtoReflect.Descriptor instead.
+func (*PatchAddress) Descriptor() ([]byte, []int) {
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PatchAddress) GetStreetAddress() string {
+	if x != nil && x.StreetAddress != nil {
+		return *x.StreetAddress
+	}
+	return ""
+}
+
+func (x *PatchAddress) GetLocality() string {
+	if x != nil && x.Locality != nil {
+		return *x.Locality
+	}
+	return ""
+}
+
+func (x *PatchAddress) GetRegion() string {
+	if x != nil && x.Region != nil {
+		return *x.Region
+	}
+	return ""
+}
+
+func (x *PatchAddress) GetPostalCode() string {
+	if x != nil && x.PostalCode != nil {
+		return *x.PostalCode
+	}
+	return ""
+}
+
+func (x *PatchAddress) GetCountry() string {
+	if x != nil && x.Country != nil {
+		return *x.Country
+	}
+	return ""
+}
+
 // PatchEmail changes an e-mail address.
 type PatchEmail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1208,7 +1518,7 @@ type PatchEmail struct {
 
 func (x *PatchEmail) Reset() {
 	*x = PatchEmail{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[11]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1220,7 +1530,7 @@ func (x *PatchEmail) String() string {
 func (*PatchEmail) ProtoMessage() {}
 
 func (x *PatchEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[11]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1233,7 +1543,7 @@ func (x *PatchEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchEmail.ProtoReflect.Descriptor instead.
 func (*PatchEmail) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{11}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PatchEmail) GetAddress() string {
@@ -1263,7 +1573,7 @@ type PatchPhone struct {
 
 func (x *PatchPhone) Reset() {
 	*x = PatchPhone{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[12]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1585,7 @@ func (x *PatchPhone) String() string {
 func (*PatchPhone) ProtoMessage() {}
 
 func (x *PatchPhone) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[12]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1598,7 @@ func (x *PatchPhone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchPhone.ProtoReflect.Descriptor instead.
 func (*PatchPhone) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{12}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PatchPhone) GetNumber() string {
@@ -1320,7 +1630,7 @@ type PatchService struct {
 
 func (x *PatchService) Reset() {
 	*x = PatchService{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[13]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1642,7 @@ func (x *PatchService) String() string {
 func (*PatchService) ProtoMessage() {}
 
 func (x *PatchService) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[13]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1655,7 @@ func (x *PatchService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PatchService.ProtoReflect.Descriptor instead.
 func (*PatchService) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{13}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PatchService) GetName() string {
@@ -1404,7 +1714,7 @@ type GetUser struct {
 
 func (x *GetUser) Reset() {
 	*x = GetUser{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[14]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1726,7 @@ func (x *GetUser) String() string {
 func (*GetUser) ProtoMessage() {}
 
 func (x *GetUser) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[14]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1739,7 @@ func (x *GetUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetUser.ProtoReflect.Descriptor instead.
 func (*GetUser) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{14}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetUser) GetDetails() *v3alpha.Details {
@@ -1551,13 +1861,15 @@ type GetHuman struct {
 	PasswordChanged *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=password_changed,json=passwordChanged,proto3" json:"password_changed,omitempty"`
 	// Whether the password has to be changed at the next login.
 	PasswordChangeRequired bool `protobuf:"varint,5,opt,name=password_change_required,json=passwordChangeRequired,proto3" json:"password_change_required,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	// Where they live; empty where it is not told.
+	Address       *Address `protobuf:"bytes,6,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetHuman) Reset() {
 	*x = GetHuman{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[15]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1881,7 @@ func (x *GetHuman) String() string {
 func (*GetHuman) ProtoMessage() {}
 
 func (x *GetHuman) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[15]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1894,7 @@ func (x *GetHuman) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetHuman.ProtoReflect.Descriptor instead.
 func (*GetHuman) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{15}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetHuman) GetProfile() *Profile {
@@ -1620,6 +1932,13 @@ func (x *GetHuman) GetPasswordChangeRequired() bool {
 	return false
 }
 
+func (x *GetHuman) GetAddress() *Address {
+	if x != nil {
+		return x.Address
+	}
+	return nil
+}
+
 // GetEmail is an e-mail address.
 type GetEmail struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1633,7 +1952,7 @@ type GetEmail struct {
 
 func (x *GetEmail) Reset() {
 	*x = GetEmail{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[16]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1964,7 @@ func (x *GetEmail) String() string {
 func (*GetEmail) ProtoMessage() {}
 
 func (x *GetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[16]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1977,7 @@ func (x *GetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEmail.ProtoReflect.Descriptor instead.
 func (*GetEmail) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{16}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetEmail) GetAddress() string {
@@ -1688,7 +2007,7 @@ type GetPhone struct {
 
 func (x *GetPhone) Reset() {
 	*x = GetPhone{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[17]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +2019,7 @@ func (x *GetPhone) String() string {
 func (*GetPhone) ProtoMessage() {}
 
 func (x *GetPhone) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[17]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +2032,7 @@ func (x *GetPhone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPhone.ProtoReflect.Descriptor instead.
 func (*GetPhone) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{17}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetPhone) GetNumber() string {
@@ -1747,7 +2066,7 @@ type GetService struct {
 
 func (x *GetService) Reset() {
 	*x = GetService{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[18]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +2078,7 @@ func (x *GetService) String() string {
 func (*GetService) ProtoMessage() {}
 
 func (x *GetService) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[18]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +2091,7 @@ func (x *GetService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetService.ProtoReflect.Descriptor instead.
 func (*GetService) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{18}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetService) GetName() string {
@@ -1831,7 +2150,7 @@ type UserSearchFilter struct {
 
 func (x *UserSearchFilter) Reset() {
 	*x = UserSearchFilter{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[19]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1843,7 +2162,7 @@ func (x *UserSearchFilter) String() string {
 func (*UserSearchFilter) ProtoMessage() {}
 
 func (x *UserSearchFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[19]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1856,7 +2175,7 @@ func (x *UserSearchFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserSearchFilter.ProtoReflect.Descriptor instead.
 func (*UserSearchFilter) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{19}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UserSearchFilter) GetFilter() isUserSearchFilter_Filter {
@@ -2107,7 +2426,7 @@ type LoginNameFilter struct {
 
 func (x *LoginNameFilter) Reset() {
 	*x = LoginNameFilter{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[20]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2438,7 @@ func (x *LoginNameFilter) String() string {
 func (*LoginNameFilter) ProtoMessage() {}
 
 func (x *LoginNameFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[20]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2451,7 @@ func (x *LoginNameFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoginNameFilter.ProtoReflect.Descriptor instead.
 func (*LoginNameFilter) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{20}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LoginNameFilter) GetLoginName() string {
@@ -2160,7 +2479,7 @@ type InEmailsFilter struct {
 
 func (x *InEmailsFilter) Reset() {
 	*x = InEmailsFilter{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[21]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2491,7 @@ func (x *InEmailsFilter) String() string {
 func (*InEmailsFilter) ProtoMessage() {}
 
 func (x *InEmailsFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[21]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2504,7 @@ func (x *InEmailsFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InEmailsFilter.ProtoReflect.Descriptor instead.
 func (*InEmailsFilter) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{21}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InEmailsFilter) GetEmails() []string {
@@ -2206,7 +2525,7 @@ type UserStateFilter struct {
 
 func (x *UserStateFilter) Reset() {
 	*x = UserStateFilter{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[22]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2218,7 +2537,7 @@ func (x *UserStateFilter) String() string {
 func (*UserStateFilter) ProtoMessage() {}
 
 func (x *UserStateFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[22]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2231,7 +2550,7 @@ func (x *UserStateFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserStateFilter.ProtoReflect.Descriptor instead.
 func (*UserStateFilter) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{22}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *UserStateFilter) GetState() UserState {
@@ -2252,7 +2571,7 @@ type UserTypeFilter struct {
 
 func (x *UserTypeFilter) Reset() {
 	*x = UserTypeFilter{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[23]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2264,7 +2583,7 @@ func (x *UserTypeFilter) String() string {
 func (*UserTypeFilter) ProtoMessage() {}
 
 func (x *UserTypeFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[23]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2277,7 +2596,7 @@ func (x *UserTypeFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserTypeFilter.ProtoReflect.Descriptor instead.
 func (*UserTypeFilter) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{23}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *UserTypeFilter) GetType() UserType {
@@ -2300,7 +2619,7 @@ type MetadataFilter struct {
 
 func (x *MetadataFilter) Reset() {
 	*x = MetadataFilter{}
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[24]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2312,7 +2631,7 @@ func (x *MetadataFilter) String() string {
 func (*MetadataFilter) ProtoMessage() {}
 
 func (x *MetadataFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_user_v3alpha_user_proto_msgTypes[24]
+	mi := &file_writ_user_v3alpha_user_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2325,7 +2644,7 @@ func (x *MetadataFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataFilter.ProtoReflect.Descriptor instead.
 func (*MetadataFilter) Descriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{24}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MetadataFilter) GetKey() string {
@@ -2358,12 +2677,13 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x04type\x12\x05\xbaH\x02\b\x01B\x05\n" +
 	"\x03_idB\f\n" +
 	"\n" +
-	"_schema_id\"\xd6\x01\n" +
+	"_schema_id\"\x8c\x02\n" +
 	"\x05Human\x124\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x12.\n" +
 	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailR\x05email\x12.\n" +
 	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneR\x05phone\x127\n" +
-	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordR\bpassword\"\x96\x02\n" +
+	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordR\bpassword\x124\n" +
+	"\aaddress\x18\x05 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"\xec\x06\n" +
 	"\aProfile\x12'\n" +
 	"\n" +
 	"given_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\tgivenName\x12)\n" +
@@ -2371,7 +2691,27 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"familyName\x12%\n" +
 	"\tnick_name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\bnickName\x12+\n" +
 	"\fdisplay_name\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x91\x03R\vdisplayName\x12c\n" +
-	"\x12preferred_language\x18\x05 \x01(\tB4\xbaH1r/\x18#2&^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$\x92\x02\x02deR\x11preferredLanguage\"\x85\x01\n" +
+	"\x12preferred_language\x18\x05 \x01(\tB4\xbaH1r/\x18#2&^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$\x92\x02\x02deR\x11preferredLanguage\x12)\n" +
+	"\vmiddle_name\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\n" +
+	"middleName\x12a\n" +
+	"\vprofile_url\x18\a \x01(\tB@\xbaH=r;\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\x1fhttps://alice.example.com/aboutR\n" +
+	"profileUrl\x12d\n" +
+	"\vpicture_url\x18\b \x01(\tBC\xbaH@r>\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\"https://alice.example.com/face.pngR\n" +
+	"pictureUrl\x12[\n" +
+	"\vwebsite_url\x18\t \x01(\tB:\xbaH7r5\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\x19https://alice.example.comR\n" +
+	"websiteUrl\x12\x1f\n" +
+	"\x06gender\x18\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x182R\x06gender\x12\x98\x01\n" +
+	"\tbirthdate\x18\v \x01(\tBz\xbaHwru2f^((0000|1[89][0-9]{2}|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|1[89][0-9]{2}|20[0-9]{2})?$\x92\x02\n" +
+	"1990-05-17R\tbirthdate\x12G\n" +
+	"\bzoneinfo\x18\f \x01(\tB+\xbaH(r&\x18@2\x12^[A-Za-z0-9_+/-]*$\x92\x02\rEurope/ZurichR\bzoneinfo\"\xd0\x01\n" +
+	"\aAddress\x12/\n" +
+	"\x0estreet_address\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\rstreetAddress\x12$\n" +
+	"\blocality\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\blocality\x12 \n" +
+	"\x06region\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06region\x12(\n" +
+	"\vpostal_code\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x182R\n" +
+	"postalCode\x12\"\n" +
+	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\x85\x01\n" +
 	"\x05Email\x12[\n" +
 	"\aaddress\x18\x01 \x01(\tBA\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.comR\aaddress\x12\x1f\n" +
 	"\vis_verified\x18\x02 \x01(\bR\n" +
@@ -2408,14 +2748,15 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x04typeB\v\n" +
 	"\t_usernameB\f\n" +
 	"\n" +
-	"_schema_id\"\x8d\x02\n" +
+	"_schema_id\"\xc8\x02\n" +
 	"\n" +
 	"PatchHuman\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.writ.user.v3alpha.PatchProfileR\aprofile\x123\n" +
 	"\x05email\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.PatchEmailR\x05email\x123\n" +
 	"\x05phone\x18\x03 \x01(\v2\x1d.writ.user.v3alpha.PatchPhoneR\x05phone\x12=\n" +
-	"\x18password_change_required\x18\x04 \x01(\bH\x00R\x16passwordChangeRequired\x88\x01\x01B\x1b\n" +
-	"\x19_password_change_required\"\x89\x03\n" +
+	"\x18password_change_required\x18\x04 \x01(\bH\x00R\x16passwordChangeRequired\x88\x01\x01\x129\n" +
+	"\aaddress\x18\x05 \x01(\v2\x1f.writ.user.v3alpha.PatchAddressR\aaddressB\x1b\n" +
+	"\x19_password_change_required\"\xe8\b\n" +
 	"\fPatchProfile\x12,\n" +
 	"\n" +
 	"given_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x00R\tgivenName\x88\x01\x01\x12.\n" +
@@ -2423,13 +2764,48 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"familyName\x88\x01\x01\x12*\n" +
 	"\tnick_name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x02R\bnickName\x88\x01\x01\x120\n" +
 	"\fdisplay_name\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\x91\x03H\x03R\vdisplayName\x88\x01\x01\x12h\n" +
-	"\x12preferred_language\x18\x05 \x01(\tB4\xbaH1r/\x18#2&^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$\x92\x02\x02deH\x04R\x11preferredLanguage\x88\x01\x01B\r\n" +
+	"\x12preferred_language\x18\x05 \x01(\tB4\xbaH1r/\x18#2&^([A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*)?$\x92\x02\x02deH\x04R\x11preferredLanguage\x88\x01\x01\x12.\n" +
+	"\vmiddle_name\x18\x06 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x05R\n" +
+	"middleName\x88\x01\x01\x12f\n" +
+	"\vprofile_url\x18\a \x01(\tB@\xbaH=r;\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\x1fhttps://alice.example.com/aboutH\x06R\n" +
+	"profileUrl\x88\x01\x01\x12i\n" +
+	"\vpicture_url\x18\b \x01(\tBC\xbaH@r>\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\"https://alice.example.com/face.pngH\aR\n" +
+	"pictureUrl\x88\x01\x01\x12`\n" +
+	"\vwebsite_url\x18\t \x01(\tB:\xbaH7r5\x18\xd0\x0f2\x14^(https?://[!-~]+)?$\x92\x02\x19https://alice.example.comH\bR\n" +
+	"websiteUrl\x88\x01\x01\x12$\n" +
+	"\x06gender\x18\n" +
+	" \x01(\tB\a\xbaH\x04r\x02\x182H\tR\x06gender\x88\x01\x01\x12\x9d\x01\n" +
+	"\tbirthdate\x18\v \x01(\tBz\xbaHwru2f^((0000|1[89][0-9]{2}|20[0-9]{2})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])|1[89][0-9]{2}|20[0-9]{2})?$\x92\x02\n" +
+	"1990-05-17H\n" +
+	"R\tbirthdate\x88\x01\x01\x12L\n" +
+	"\bzoneinfo\x18\f \x01(\tB+\xbaH(r&\x18@2\x12^[A-Za-z0-9_+/-]*$\x92\x02\rEurope/ZurichH\vR\bzoneinfo\x88\x01\x01B\r\n" +
 	"\v_given_nameB\x0e\n" +
 	"\f_family_nameB\f\n" +
 	"\n" +
 	"_nick_nameB\x0f\n" +
 	"\r_display_nameB\x15\n" +
-	"\x13_preferred_language\"\xb3\x01\n" +
+	"\x13_preferred_languageB\x0e\n" +
+	"\f_middle_nameB\x0e\n" +
+	"\f_profile_urlB\x0e\n" +
+	"\f_picture_urlB\x0e\n" +
+	"\f_website_urlB\t\n" +
+	"\a_genderB\f\n" +
+	"\n" +
+	"_birthdateB\v\n" +
+	"\t_zoneinfo\"\xb5\x02\n" +
+	"\fPatchAddress\x124\n" +
+	"\x0estreet_address\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03H\x00R\rstreetAddress\x88\x01\x01\x12)\n" +
+	"\blocality\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x01R\blocality\x88\x01\x01\x12%\n" +
+	"\x06region\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x02R\x06region\x88\x01\x01\x12-\n" +
+	"\vpostal_code\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x182H\x03R\n" +
+	"postalCode\x88\x01\x01\x12'\n" +
+	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x04R\acountry\x88\x01\x01B\x11\n" +
+	"\x0f_street_addressB\v\n" +
+	"\t_localityB\t\n" +
+	"\a_regionB\x0e\n" +
+	"\f_postal_codeB\n" +
+	"\n" +
+	"\b_country\"\xb3\x01\n" +
 	"\n" +
 	"PatchEmail\x12c\n" +
 	"\aaddress\x18\x01 \x01(\tBD\xbaHAr?\x18\xc8\x012(^([!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135})?$\x92\x02\x0fada@example.comH\x00R\aaddress\x88\x01\x01\x12$\n" +
@@ -2467,13 +2843,14 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x0fschema_revision\x18\n" +
 	" \x01(\rR\x0eschemaRevision\x12+\n" +
 	"\x04data\x18\v \x01(\v2\x17.google.protobuf.StructR\x04dataB\x06\n" +
-	"\x04type\"\xa7\x02\n" +
+	"\x04type\"\xdd\x02\n" +
 	"\bGetHuman\x124\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x121\n" +
 	"\x05email\x18\x02 \x01(\v2\x1b.writ.user.v3alpha.GetEmailR\x05email\x121\n" +
 	"\x05phone\x18\x03 \x01(\v2\x1b.writ.user.v3alpha.GetPhoneR\x05phone\x12E\n" +
 	"\x10password_changed\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fpasswordChanged\x128\n" +
-	"\x18password_change_required\x18\x05 \x01(\bR\x16passwordChangeRequired\"E\n" +
+	"\x18password_change_required\x18\x05 \x01(\bR\x16passwordChangeRequired\x124\n" +
+	"\aaddress\x18\x06 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"E\n" +
 	"\bGetEmail\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1f\n" +
 	"\vis_verified\x18\x02 \x01(\bR\n" +
@@ -2561,7 +2938,7 @@ func file_writ_user_v3alpha_user_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_user_v3alpha_user_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_writ_user_v3alpha_user_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_writ_user_v3alpha_user_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_writ_user_v3alpha_user_proto_goTypes = []any{
 	(AccessTokenType)(0),            // 0: writ.user.v3alpha.AccessTokenType
 	(UserState)(0),                  // 1: writ.user.v3alpha.UserState
@@ -2570,86 +2947,91 @@ var file_writ_user_v3alpha_user_proto_goTypes = []any{
 	(*User)(nil),                    // 4: writ.user.v3alpha.User
 	(*Human)(nil),                   // 5: writ.user.v3alpha.Human
 	(*Profile)(nil),                 // 6: writ.user.v3alpha.Profile
-	(*Email)(nil),                   // 7: writ.user.v3alpha.Email
-	(*Phone)(nil),                   // 8: writ.user.v3alpha.Phone
-	(*Password)(nil),                // 9: writ.user.v3alpha.Password
-	(*SetPassword)(nil),             // 10: writ.user.v3alpha.SetPassword
-	(*Service)(nil),                 // 11: writ.user.v3alpha.Service
-	(*PatchUser)(nil),               // 12: writ.user.v3alpha.PatchUser
-	(*PatchHuman)(nil),              // 13: writ.user.v3alpha.PatchHuman
-	(*PatchProfile)(nil),            // 14: writ.user.v3alpha.PatchProfile
-	(*PatchEmail)(nil),              // 15: writ.user.v3alpha.PatchEmail
-	(*PatchPhone)(nil),              // 16: writ.user.v3alpha.PatchPhone
-	(*PatchService)(nil),            // 17: writ.user.v3alpha.PatchService
-	(*GetUser)(nil),                 // 18: writ.user.v3alpha.GetUser
-	(*GetHuman)(nil),                // 19: writ.user.v3alpha.GetHuman
-	(*GetEmail)(nil),                // 20: writ.user.v3alpha.GetEmail
-	(*GetPhone)(nil),                // 21: writ.user.v3alpha.GetPhone
-	(*GetService)(nil),              // 22: writ.user.v3alpha.GetService
-	(*UserSearchFilter)(nil),        // 23: writ.user.v3alpha.UserSearchFilter
-	(*LoginNameFilter)(nil),         // 24: writ.user.v3alpha.LoginNameFilter
-	(*InEmailsFilter)(nil),          // 25: writ.user.v3alpha.InEmailsFilter
-	(*UserStateFilter)(nil),         // 26: writ.user.v3alpha.UserStateFilter
-	(*UserTypeFilter)(nil),          // 27: writ.user.v3alpha.UserTypeFilter
-	(*MetadataFilter)(nil),          // 28: writ.user.v3alpha.MetadataFilter
-	(*structpb.Struct)(nil),         // 29: google.protobuf.Struct
-	(*v3alpha.Details)(nil),         // 30: writ.object.v3alpha.Details
-	(*timestamppb.Timestamp)(nil),   // 31: google.protobuf.Timestamp
-	(*v3alpha.InIDsFilter)(nil),     // 32: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.TextFilter)(nil),      // 33: writ.object.v3alpha.TextFilter
-	(*v3alpha.IDFilter)(nil),        // 34: writ.object.v3alpha.IDFilter
-	(*v3alpha.TimestampFilter)(nil), // 35: writ.object.v3alpha.TimestampFilter
-	(v3alpha.TextFilterMethod)(0),   // 36: writ.object.v3alpha.TextFilterMethod
+	(*Address)(nil),                 // 7: writ.user.v3alpha.Address
+	(*Email)(nil),                   // 8: writ.user.v3alpha.Email
+	(*Phone)(nil),                   // 9: writ.user.v3alpha.Phone
+	(*Password)(nil),                // 10: writ.user.v3alpha.Password
+	(*SetPassword)(nil),             // 11: writ.user.v3alpha.SetPassword
+	(*Service)(nil),                 // 12: writ.user.v3alpha.Service
+	(*PatchUser)(nil),               // 13: writ.user.v3alpha.PatchUser
+	(*PatchHuman)(nil),              // 14: writ.user.v3alpha.PatchHuman
+	(*PatchProfile)(nil),            // 15: writ.user.v3alpha.PatchProfile
+	(*PatchAddress)(nil),            // 16: writ.user.v3alpha.PatchAddress
+	(*PatchEmail)(nil),              // 17: writ.user.v3alpha.PatchEmail
+	(*PatchPhone)(nil),              // 18: writ.user.v3alpha.PatchPhone
+	(*PatchService)(nil),            // 19: writ.user.v3alpha.PatchService
+	(*GetUser)(nil),                 // 20: writ.user.v3alpha.GetUser
+	(*GetHuman)(nil),                // 21: writ.user.v3alpha.GetHuman
+	(*GetEmail)(nil),                // 22: writ.user.v3alpha.GetEmail
+	(*GetPhone)(nil),                // 23: writ.user.v3alpha.GetPhone
+	(*GetService)(nil),              // 24: writ.user.v3alpha.GetService
+	(*UserSearchFilter)(nil),        // 25: writ.user.v3alpha.UserSearchFilter
+	(*LoginNameFilter)(nil),         // 26: writ.user.v3alpha.LoginNameFilter
+	(*InEmailsFilter)(nil),          // 27: writ.user.v3alpha.InEmailsFilter
+	(*UserStateFilter)(nil),         // 28: writ.user.v3alpha.UserStateFilter
+	(*UserTypeFilter)(nil),          // 29: writ.user.v3alpha.UserTypeFilter
+	(*MetadataFilter)(nil),          // 30: writ.user.v3alpha.MetadataFilter
+	(*structpb.Struct)(nil),         // 31: google.protobuf.Struct
+	(*v3alpha.Details)(nil),         // 32: writ.object.v3alpha.Details
+	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
+	(*v3alpha.InIDsFilter)(nil),     // 34: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.TextFilter)(nil),      // 35: writ.object.v3alpha.TextFilter
+	(*v3alpha.IDFilter)(nil),        // 36: writ.object.v3alpha.IDFilter
+	(*v3alpha.TimestampFilter)(nil), // 37: writ.object.v3alpha.TimestampFilter
+	(v3alpha.TextFilterMethod)(0),   // 38: writ.object.v3alpha.TextFilterMethod
 }
 var file_writ_user_v3alpha_user_proto_depIdxs = []int32{
 	5,  // 0: writ.user.v3alpha.User.human:type_name -> writ.user.v3alpha.Human
-	11, // 1: writ.user.v3alpha.User.service:type_name -> writ.user.v3alpha.Service
-	29, // 2: writ.user.v3alpha.User.data:type_name -> google.protobuf.Struct
+	12, // 1: writ.user.v3alpha.User.service:type_name -> writ.user.v3alpha.Service
+	31, // 2: writ.user.v3alpha.User.data:type_name -> google.protobuf.Struct
 	6,  // 3: writ.user.v3alpha.Human.profile:type_name -> writ.user.v3alpha.Profile
-	7,  // 4: writ.user.v3alpha.Human.email:type_name -> writ.user.v3alpha.Email
-	8,  // 5: writ.user.v3alpha.Human.phone:type_name -> writ.user.v3alpha.Phone
-	9,  // 6: writ.user.v3alpha.Human.password:type_name -> writ.user.v3alpha.Password
-	0,  // 7: writ.user.v3alpha.Service.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	13, // 8: writ.user.v3alpha.PatchUser.human:type_name -> writ.user.v3alpha.PatchHuman
-	17, // 9: writ.user.v3alpha.PatchUser.service:type_name -> writ.user.v3alpha.PatchService
-	29, // 10: writ.user.v3alpha.PatchUser.data:type_name -> google.protobuf.Struct
-	14, // 11: writ.user.v3alpha.PatchHuman.profile:type_name -> writ.user.v3alpha.PatchProfile
-	15, // 12: writ.user.v3alpha.PatchHuman.email:type_name -> writ.user.v3alpha.PatchEmail
-	16, // 13: writ.user.v3alpha.PatchHuman.phone:type_name -> writ.user.v3alpha.PatchPhone
-	0,  // 14: writ.user.v3alpha.PatchService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	30, // 15: writ.user.v3alpha.GetUser.details:type_name -> writ.object.v3alpha.Details
-	1,  // 16: writ.user.v3alpha.GetUser.state:type_name -> writ.user.v3alpha.UserState
-	31, // 17: writ.user.v3alpha.GetUser.creation_date:type_name -> google.protobuf.Timestamp
-	19, // 18: writ.user.v3alpha.GetUser.human:type_name -> writ.user.v3alpha.GetHuman
-	22, // 19: writ.user.v3alpha.GetUser.service:type_name -> writ.user.v3alpha.GetService
-	29, // 20: writ.user.v3alpha.GetUser.data:type_name -> google.protobuf.Struct
-	6,  // 21: writ.user.v3alpha.GetHuman.profile:type_name -> writ.user.v3alpha.Profile
-	20, // 22: writ.user.v3alpha.GetHuman.email:type_name -> writ.user.v3alpha.GetEmail
-	21, // 23: writ.user.v3alpha.GetHuman.phone:type_name -> writ.user.v3alpha.GetPhone
-	31, // 24: writ.user.v3alpha.GetHuman.password_changed:type_name -> google.protobuf.Timestamp
-	0,  // 25: writ.user.v3alpha.GetService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	32, // 26: writ.user.v3alpha.UserSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	33, // 27: writ.user.v3alpha.UserSearchFilter.username:type_name -> writ.object.v3alpha.TextFilter
-	24, // 28: writ.user.v3alpha.UserSearchFilter.login_name:type_name -> writ.user.v3alpha.LoginNameFilter
-	33, // 29: writ.user.v3alpha.UserSearchFilter.email:type_name -> writ.object.v3alpha.TextFilter
-	25, // 30: writ.user.v3alpha.UserSearchFilter.in_emails:type_name -> writ.user.v3alpha.InEmailsFilter
-	33, // 31: writ.user.v3alpha.UserSearchFilter.phone:type_name -> writ.object.v3alpha.TextFilter
-	33, // 32: writ.user.v3alpha.UserSearchFilter.display_name:type_name -> writ.object.v3alpha.TextFilter
-	26, // 33: writ.user.v3alpha.UserSearchFilter.state:type_name -> writ.user.v3alpha.UserStateFilter
-	27, // 34: writ.user.v3alpha.UserSearchFilter.type:type_name -> writ.user.v3alpha.UserTypeFilter
-	34, // 35: writ.user.v3alpha.UserSearchFilter.org:type_name -> writ.object.v3alpha.IDFilter
-	33, // 36: writ.user.v3alpha.UserSearchFilter.metadata_key:type_name -> writ.object.v3alpha.TextFilter
-	28, // 37: writ.user.v3alpha.UserSearchFilter.metadata:type_name -> writ.user.v3alpha.MetadataFilter
-	35, // 38: writ.user.v3alpha.UserSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
-	35, // 39: writ.user.v3alpha.UserSearchFilter.change_date:type_name -> writ.object.v3alpha.TimestampFilter
-	36, // 40: writ.user.v3alpha.LoginNameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	1,  // 41: writ.user.v3alpha.UserStateFilter.state:type_name -> writ.user.v3alpha.UserState
-	2,  // 42: writ.user.v3alpha.UserTypeFilter.type:type_name -> writ.user.v3alpha.UserType
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	8,  // 4: writ.user.v3alpha.Human.email:type_name -> writ.user.v3alpha.Email
+	9,  // 5: writ.user.v3alpha.Human.phone:type_name -> writ.user.v3alpha.Phone
+	10, // 6: writ.user.v3alpha.Human.password:type_name -> writ.user.v3alpha.Password
+	7,  // 7: writ.user.v3alpha.Human.address:type_name -> writ.user.v3alpha.Address
+	0,  // 8: writ.user.v3alpha.Service.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	14, // 9: writ.user.v3alpha.PatchUser.human:type_name -> writ.user.v3alpha.PatchHuman
+	19, // 10: writ.user.v3alpha.PatchUser.service:type_name -> writ.user.v3alpha.PatchService
+	31, // 11: writ.user.v3alpha.PatchUser.data:type_name -> google.protobuf.Struct
+	15, // 12: writ.user.v3alpha.PatchHuman.profile:type_name -> writ.user.v3alpha.PatchProfile
+	17, // 13: writ.user.v3alpha.PatchHuman.email:type_name -> writ.user.v3alpha.PatchEmail
+	18, // 14: writ.user.v3alpha.PatchHuman.phone:type_name -> writ.user.v3alpha.PatchPhone
+	16, // 15: writ.user.v3alpha.PatchHuman.address:type_name -> writ.user.v3alpha.PatchAddress
+	0,  // 16: writ.user.v3alpha.PatchService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	32, // 17: writ.user.v3alpha.GetUser.details:type_name -> writ.object.v3alpha.Details
+	1,  // 18: writ.user.v3alpha.GetUser.state:type_name -> writ.user.v3alpha.UserState
+	33, // 19: writ.user.v3alpha.GetUser.creation_date:type_name -> google.protobuf.Timestamp
+	21, // 20: writ.user.v3alpha.GetUser.human:type_name -> writ.user.v3alpha.GetHuman
+	24, // 21: writ.user.v3alpha.GetUser.service:type_name -> writ.user.v3alpha.GetService
+	31, // 22: writ.user.v3alpha.GetUser.data:type_name -> google.protobuf.Struct
+	6,  // 23: writ.user.v3alpha.GetHuman.profile:type_name -> writ.user.v3alpha.Profile
+	22, // 24: writ.user.v3alpha.GetHuman.email:type_name -> writ.user.v3alpha.GetEmail
+	23, // 25: writ.user.v3alpha.GetHuman.phone:type_name -> writ.user.v3alpha.GetPhone
+	33, // 26: writ.user.v3alpha.GetHuman.password_changed:type_name -> google.protobuf.Timestamp
+	7,  // 27: writ.user.v3alpha.GetHuman.address:type_name -> writ.user.v3alpha.Address
+	0,  // 28: writ.user.v3alpha.GetService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	34, // 29: writ.user.v3alpha.UserSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	35, // 30: writ.user.v3alpha.UserSearchFilter.username:type_name -> writ.object.v3alpha.TextFilter
+	26, // 31: writ.user.v3alpha.UserSearchFilter.login_name:type_name -> writ.user.v3alpha.LoginNameFilter
+	35, // 32: writ.user.v3alpha.UserSearchFilter.email:type_name -> writ.object.v3alpha.TextFilter
+	27, // 33: writ.user.v3alpha.UserSearchFilter.in_emails:type_name -> writ.user.v3alpha.InEmailsFilter
+	35, // 34: writ.user.v3alpha.UserSearchFilter.phone:type_name -> writ.object.v3alpha.TextFilter
+	35, // 35: writ.user.v3alpha.UserSearchFilter.display_name:type_name -> writ.object.v3alpha.TextFilter
+	28, // 36: writ.user.v3alpha.UserSearchFilter.state:type_name -> writ.user.v3alpha.UserStateFilter
+	29, // 37: writ.user.v3alpha.UserSearchFilter.type:type_name -> writ.user.v3alpha.UserTypeFilter
+	36, // 38: writ.user.v3alpha.UserSearchFilter.org:type_name -> writ.object.v3alpha.IDFilter
+	35, // 39: writ.user.v3alpha.UserSearchFilter.metadata_key:type_name -> writ.object.v3alpha.TextFilter
+	30, // 40: writ.user.v3alpha.UserSearchFilter.metadata:type_name -> writ.user.v3alpha.MetadataFilter
+	37, // 41: writ.user.v3alpha.UserSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
+	37, // 42: writ.user.v3alpha.UserSearchFilter.change_date:type_name -> writ.object.v3alpha.TimestampFilter
+	38, // 43: writ.user.v3alpha.LoginNameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	1,  // 44: writ.user.v3alpha.UserStateFilter.state:type_name -> writ.user.v3alpha.UserState
+	2,  // 45: writ.user.v3alpha.UserTypeFilter.type:type_name -> writ.user.v3alpha.UserType
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_writ_user_v3alpha_user_proto_init() }
@@ -2661,28 +3043,29 @@ func file_writ_user_v3alpha_user_proto_init() {
 		(*User_Human)(nil),
 		(*User_Service)(nil),
 	}
-	file_writ_user_v3alpha_user_proto_msgTypes[5].OneofWrappers = []any{
+	file_writ_user_v3alpha_user_proto_msgTypes[6].OneofWrappers = []any{
 		(*Password_Plain)(nil),
 		(*Password_Hash)(nil),
 	}
-	file_writ_user_v3alpha_user_proto_msgTypes[6].OneofWrappers = []any{
+	file_writ_user_v3alpha_user_proto_msgTypes[7].OneofWrappers = []any{
 		(*SetPassword_Plain)(nil),
 		(*SetPassword_Hash)(nil),
 	}
-	file_writ_user_v3alpha_user_proto_msgTypes[8].OneofWrappers = []any{
+	file_writ_user_v3alpha_user_proto_msgTypes[9].OneofWrappers = []any{
 		(*PatchUser_Human)(nil),
 		(*PatchUser_Service)(nil),
 	}
-	file_writ_user_v3alpha_user_proto_msgTypes[9].OneofWrappers = []any{}
 	file_writ_user_v3alpha_user_proto_msgTypes[10].OneofWrappers = []any{}
 	file_writ_user_v3alpha_user_proto_msgTypes[11].OneofWrappers = []any{}
 	file_writ_user_v3alpha_user_proto_msgTypes[12].OneofWrappers = []any{}
 	file_writ_user_v3alpha_user_proto_msgTypes[13].OneofWrappers = []any{}
-	file_writ_user_v3alpha_user_proto_msgTypes[14].OneofWrappers = []any{
+	file_writ_user_v3alpha_user_proto_msgTypes[14].OneofWrappers = []any{}
+	file_writ_user_v3alpha_user_proto_msgTypes[15].OneofWrappers = []any{}
+	file_writ_user_v3alpha_user_proto_msgTypes[16].OneofWrappers = []any{
 		(*GetUser_Human)(nil),
 		(*GetUser_Service)(nil),
 	}
-	file_writ_user_v3alpha_user_proto_msgTypes[19].OneofWrappers = []any{
+	file_writ_user_v3alpha_user_proto_msgTypes[21].OneofWrappers = []any{
 		(*UserSearchFilter_InIds)(nil),
 		(*UserSearchFilter_Username)(nil),
 		(*UserSearchFilter_LoginName)(nil),
@@ -2704,7 +3087,7 @@ func file_writ_user_v3alpha_user_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_user_v3alpha_user_proto_rawDesc), len(file_writ_user_v3alpha_user_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -73,6 +73,11 @@ func (m *Human) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}
+	if v := m.GetAddress(); v != nil {
+		b = append(b, "\"address\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -98,6 +103,53 @@ func (m *Profile) AppendJSON(b []byte) []byte {
 	b = append(b, ',')
 	b = append(b, "\"preferredLanguage\":"...)
 	b = wire.AppendString(b, m.GetPreferredLanguage())
+	b = append(b, ',')
+	b = append(b, "\"middleName\":"...)
+	b = wire.AppendString(b, m.GetMiddleName())
+	b = append(b, ',')
+	b = append(b, "\"profileUrl\":"...)
+	b = wire.AppendString(b, m.GetProfileUrl())
+	b = append(b, ',')
+	b = append(b, "\"pictureUrl\":"...)
+	b = wire.AppendString(b, m.GetPictureUrl())
+	b = append(b, ',')
+	b = append(b, "\"websiteUrl\":"...)
+	b = wire.AppendString(b, m.GetWebsiteUrl())
+	b = append(b, ',')
+	b = append(b, "\"gender\":"...)
+	b = wire.AppendString(b, m.GetGender())
+	b = append(b, ',')
+	b = append(b, "\"birthdate\":"...)
+	b = wire.AppendString(b, m.GetBirthdate())
+	b = append(b, ',')
+	b = append(b, "\"zoneinfo\":"...)
+	b = wire.AppendString(b, m.GetZoneinfo())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Address) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"streetAddress\":"...)
+	b = wire.AppendString(b, m.GetStreetAddress())
+	b = append(b, ',')
+	b = append(b, "\"locality\":"...)
+	b = wire.AppendString(b, m.GetLocality())
+	b = append(b, ',')
+	b = append(b, "\"region\":"...)
+	b = wire.AppendString(b, m.GetRegion())
+	b = append(b, ',')
+	b = append(b, "\"postalCode\":"...)
+	b = wire.AppendString(b, m.GetPostalCode())
+	b = append(b, ',')
+	b = append(b, "\"country\":"...)
+	b = wire.AppendString(b, m.GetCountry())
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
@@ -273,6 +325,11 @@ func (m *PatchHuman) AppendJSON(b []byte) []byte {
 		b = strconv.AppendBool(b, m.GetPasswordChangeRequired())
 		b = append(b, ',')
 	}
+	if v := m.GetAddress(); v != nil {
+		b = append(b, "\"address\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -307,6 +364,77 @@ func (m *PatchProfile) AppendJSON(b []byte) []byte {
 	if m.PreferredLanguage != nil {
 		b = append(b, "\"preferredLanguage\":"...)
 		b = wire.AppendString(b, m.GetPreferredLanguage())
+		b = append(b, ',')
+	}
+	if m.MiddleName != nil {
+		b = append(b, "\"middleName\":"...)
+		b = wire.AppendString(b, m.GetMiddleName())
+		b = append(b, ',')
+	}
+	if m.ProfileUrl != nil {
+		b = append(b, "\"profileUrl\":"...)
+		b = wire.AppendString(b, m.GetProfileUrl())
+		b = append(b, ',')
+	}
+	if m.PictureUrl != nil {
+		b = append(b, "\"pictureUrl\":"...)
+		b = wire.AppendString(b, m.GetPictureUrl())
+		b = append(b, ',')
+	}
+	if m.WebsiteUrl != nil {
+		b = append(b, "\"websiteUrl\":"...)
+		b = wire.AppendString(b, m.GetWebsiteUrl())
+		b = append(b, ',')
+	}
+	if m.Gender != nil {
+		b = append(b, "\"gender\":"...)
+		b = wire.AppendString(b, m.GetGender())
+		b = append(b, ',')
+	}
+	if m.Birthdate != nil {
+		b = append(b, "\"birthdate\":"...)
+		b = wire.AppendString(b, m.GetBirthdate())
+		b = append(b, ',')
+	}
+	if m.Zoneinfo != nil {
+		b = append(b, "\"zoneinfo\":"...)
+		b = wire.AppendString(b, m.GetZoneinfo())
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *PatchAddress) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if m.StreetAddress != nil {
+		b = append(b, "\"streetAddress\":"...)
+		b = wire.AppendString(b, m.GetStreetAddress())
+		b = append(b, ',')
+	}
+	if m.Locality != nil {
+		b = append(b, "\"locality\":"...)
+		b = wire.AppendString(b, m.GetLocality())
+		b = append(b, ',')
+	}
+	if m.Region != nil {
+		b = append(b, "\"region\":"...)
+		b = wire.AppendString(b, m.GetRegion())
+		b = append(b, ',')
+	}
+	if m.PostalCode != nil {
+		b = append(b, "\"postalCode\":"...)
+		b = wire.AppendString(b, m.GetPostalCode())
+		b = append(b, ',')
+	}
+	if m.Country != nil {
+		b = append(b, "\"country\":"...)
+		b = wire.AppendString(b, m.GetCountry())
 		b = append(b, ',')
 	}
 	if len(b) > open {
@@ -465,6 +593,11 @@ func (m *GetHuman) AppendJSON(b []byte) []byte {
 	b = append(b, "\"passwordChangeRequired\":"...)
 	b = strconv.AppendBool(b, m.GetPasswordChangeRequired())
 	b = append(b, ',')
+	if v := m.GetAddress(); v != nil {
+		b = append(b, "\"address\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -1,4 +1,4 @@
-package app_test
+package secret_test
 
 import (
 	"crypto/sha256"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/impl/app"
+	"github.com/writ-id/writ/impl/secret"
 )
 
 func TestSEC059_TheOldSecretIsGoodUntilTheOverlapEnds(t *testing.T) {
@@ -31,7 +31,7 @@ func TestSEC059_TheOldSecretIsGoodUntilTheOverlapEnds(t *testing.T) {
 		{"an old one without an end", &db.App{SecretHash: fresh[:], OldSecretHash: old[:]}, "old", now, false},
 		{"no application", &db.App{}, "", now, false},
 	} {
-		if got := app.Verify(test.row, test.secret, test.at); got != test.want {
+		if got := secret.IsGood(test.secret, test.row.SecretHash, test.row.OldSecretHash, test.row.OldSecretUntil, test.at); got != test.want {
 			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
 		}
 	}

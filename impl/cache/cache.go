@@ -1,4 +1,5 @@
-package policy
+// Package cache remembers what was read from the database, for a second at most.
+package cache
 
 import (
 	"sync"
@@ -7,16 +8,16 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// maxAge bounds how long another node's change can go unseen (REL-063). It is
+// MaxAge bounds how long another node's change can go unseen (REL-063). It is
 // the promise; dropping entries on notification only makes it faster.
-const maxAge = time.Second
+const MaxAge = time.Second
 
 // maxEntries bounds a cache whose keys requests choose (SEC-293).
 const maxEntries = 10_000
 
-// cache keeps the answers of load for maxAge. Concurrent loads of one key are
+// Cache keeps the answers of load for MaxAge. Concurrent loads of one key are
 // one load. Errors are not kept: what could not be read is asked again.
-type cache[K comparable, V any] struct {
+type Cache[K comparable, V any] struct {
 	key     func(K) string // for single flight
 	mu      sync.RWMutex
 	entries map[K]entry[V]
@@ -28,11 +29,13 @@ type entry[V any] struct {
 	until time.Time // monotonic, so that a stepping wall clock cannot keep it alive
 }
 
-func newCache[K comparable, V any](key func(K) string) *cache[K, V] {
-	return &cache[K, V]{key: key, entries: map[K]entry[V]{}}
+// New returns a Cache; key makes a text of a key, for single flight.
+func New[K comparable, V any](key func(K) string) *Cache[K, V] {
+	return &Cache[K, V]{key: key, entries: map[K]entry[V]{}}
 }
 
-func (c *cache[K, V]) get(k K, load func() (V, error)) (V, error) {
+// Get returns what is known of k, or loads it.
+func (c *Cache[K, V]) Get(k K, load func() (V, error)) (V, error) {
 	c.mu.RLock()
 	e, ok := c.entries[k]
 	c.mu.RUnlock()
@@ -50,22 +53,23 @@ func (c *cache[K, V]) get(k K, load func() (V, error)) (V, error) {
 		if len(c.entries) >= maxEntries {
 			clear(c.entries)
 		}
-		c.entries[k] = entry[V]{value, asked.Add(maxAge)}
+		c.entries[k] = entry[V]{value, asked.Add(MaxAge)}
 		return value, nil
 	})
 	value, _ := loaded.(V)
 	return value, err
 }
 
-// last returns what was known of a key when it was last asked for, however old.
-func (c *cache[K, V]) last(k K) (V, bool) {
+// Last returns what was known of a key when it was last asked for, however old.
+func (c *Cache[K, V]) Last(k K) (V, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	e, ok := c.entries[k]
 	return e.value, ok
 }
 
-func (c *cache[K, V]) drop() {
+// Drop forgets everything.
+func (c *Cache[K, V]) Drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.entries)

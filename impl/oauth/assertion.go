@@ -1,0 +1,130 @@
+package oauth
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"slices"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/key"
+	"github.com/writ-id/writ/impl/signing"
+	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/token"
+)
+
+// Bounds of the times in assertions (SEC-038, SEC-055).
+const (
+	assertionLife = time.Hour        // how far exp may be ahead, and iat back
+	assertionLead = time.Minute      // by how much iat and nbf may be in the future
+	clockSkew     = 10 * time.Second // tolerated at exp
+)
+
+// byAssertion authenticates a client by a JWT that one of its keys signed
+// (private_key_jwt; RFC 7523, section 3).
+func (c *call) byAssertion(shown credentials, methods []int16) (*client, error) {
+	if !slices.Contains(methods, methodJWT) {
+		return nil, errClient
+	}
+	jwt, err := token.ParseJWT(shown.assertion)
+	if err != nil {
+		return nil, errClient
+	}
+	issuer, _ := jwt.Claims.Text("iss")
+	if shown.id != "" && shown.id != issuer {
+		return nil, errClient
+	}
+	found, err := c.client(issuer)
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || found.AuthMethodType != methodJWT {
+		return nil, errClient
+	}
+	registered, ok := found.keys[jwt.KeyID]
+	if !ok || registered.Until != nil && !c.now.Before(*registered.Until) {
+		return nil, errClient
+	}
+	public, _, err := key.Parse(registered.Key)
+	if err != nil {
+		return nil, err
+	}
+	good, err := c.checkAssertion(jwt, public, issuer, false)
+	if err == nil && !good {
+		err = errClient
+	}
+	return found, err
+}
+
+// serviceKey is a key of a service user.
+type serviceKey struct {
+	db.ServiceKeyRow
+	public crypto.PublicKey
+}
+
+// serviceKey returns a key by ID; nil when there is none.
+func (c *call) serviceKey(id string) (*serviceKey, error) {
+	if id == "" || len(id) > 200 {
+		return nil, nil
+	}
+	return c.userKeys.Get(clientKey{c.instance.ID, id}, func() (*serviceKey, error) {
+		row, err := c.queries.ServiceKey(c.ctx(), c.DB.Pool, db.ServiceKeyParams{InstanceID: c.instance.ID, ID: id})
+		if store.NoRow(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		public, _, err := key.Parse(row.PublicKey)
+		return &serviceKey{row, public}, err
+	})
+}
+
+// checkAssertion reports whether an assertion is good, once, for its issuer: signed
+// by the key, about itself, for this issuer alone, and of now.
+func (c *call) checkAssertion(jwt *token.JWT, public crypto.PublicKey, issuer string, list bool) (bool, error) {
+	if !slices.Contains(signing.Foreign, jwt.Algorithm) || !signing.Verify(jwt.Algorithm, public, jwt.Input, jwt.Signature) || jwt.IsType(signing.AccessToken) {
+		return false, nil
+	}
+	subject, _ := jwt.Claims.Text("sub")
+	if subject != issuer || !c.forUs(jwt, list) {
+		return false, nil
+	}
+	end, ok := jwt.Claims.Time("exp")
+	if !ok || !c.now.Before(end.Add(clockSkew)) || end.After(c.now.Add(assertionLife+clockSkew)) {
+		return false, nil
+	}
+	for _, name := range []string{"iat", "nbf"} {
+		at, ok := jwt.Claims.Time(name)
+		if jwt.Claims.Has(name) && (!ok || at.After(c.now.Add(assertionLead))) {
+			return false, nil
+		}
+		if name == "iat" && ok && at.Before(c.now.Add(-assertionLife-clockSkew)) {
+			return false, nil
+		}
+	}
+	if !jwt.Claims.Has("jti") {
+		return true, nil
+	}
+	id, ok := jwt.Claims.Text("jti")
+	if !ok {
+		return false, nil
+	}
+	hash := sha256.Sum256([]byte(issuer + "\x00" + id))
+	n, err := c.queries.UseAssertion(c.ctx(), c.DB.Pool, db.UseAssertionParams{InstanceID: c.instance.ID, Hash: hash[:], ExpirationDate: end.Add(assertionLead)})
+	return n == 1, err
+}
+
+// forUs reports whether the audience is this issuer and nobody else (SEC-054); a
+// list of one is good for grants, as clients of the field send it.
+func (c *call) forUs(jwt *token.JWT, list bool) bool {
+	audience, single := jwt.Claims.Text("aud")
+	if !single {
+		all := jwt.Claims.Texts("aud")
+		if !list || len(all) != 1 {
+			return false
+		}
+		audience = all[0]
+	}
+	return audience == c.issuer || c.TokenEndpointAudience && audience == c.issuer+tokenPath
+}

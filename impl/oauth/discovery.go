@@ -1,0 +1,129 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+
+	"github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/impl/signing"
+)
+
+const (
+	authorizePath  = "/oauth/v2/authorize"
+	introspectPath = "/oauth/v2/introspect"
+	revokePath     = "/oauth/v2/revoke"
+	keysPath       = "/oauth/v2/keys"
+	userinfoPath   = "/oidc/v1/userinfo"
+	endSessionPath = "/oidc/v1/end_session"
+)
+
+// document is a prepared discovery document.
+type document struct {
+	text []byte
+	etag string
+}
+
+// GetConfiguration serves the discovery document of an issuer (OpenID Connect
+// Discovery, section 4): prepared bytes, from memory.
+func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params oauth.GetConfigurationParams) {
+	instance, err := s.Instance(r.Context(), r.Host)
+	if err != nil {
+		s.Refuse(w, r, err)
+		return
+	}
+	keys, err := s.Keys.Get(r.Context(), instance.ID)
+	if err != nil {
+		s.Refuse(w, r, err)
+		return
+	}
+	key := documentKey{s.Issuer(r.Host, instance), instance.ID, keys.Signer().Algorithm}
+	prepared, err := s.document(key)
+	if err != nil {
+		s.Refuse(w, r, err)
+		return
+	}
+	servePublic(w, prepared.text, prepared.etag, params.IfNoneMatch)
+}
+
+// documentKey is all that a document depends on.
+type documentKey struct {
+	issuer, instanceID string
+	algorithm          signing.Algorithm
+}
+
+// maxDocuments bounds what is kept: hosts are chosen by requests (SEC-293).
+const maxDocuments = 1000
+
+func (s *Server) document(key documentKey) (*document, error) {
+	s.mu.RLock()
+	known := s.documents[key]
+	s.mu.RUnlock()
+	if known != nil {
+		return known, nil
+	}
+	text, err := json.Marshal(configuration(key.issuer, key.algorithm))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	made := &document{text, `"` + hex.EncodeToString(sum[:12]) + `"`}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.documents == nil || len(s.documents) >= maxDocuments {
+		s.documents = map[documentKey]*document{}
+	}
+	s.documents[key] = made
+	return made, nil
+}
+
+func configuration(issuer string, algorithm signing.Algorithm) *oauth.Configuration {
+	signs := []string{string(signing.RS256)}
+	if algorithm != signing.RS256 { // OpenID Connect Core asks for RS256 in the list
+		signs = append(signs, string(algorithm))
+	}
+	foreign := make([]string, len(signing.Foreign))
+	for i, name := range signing.Foreign {
+		foreign[i] = string(name)
+	}
+	all := []string{"client_secret_basic", "client_secret_post", "private_key_jwt", "none"}
+	few := []string{"client_secret_basic", "private_key_jwt"}
+	acrs := []string{acrOne, acrMany}
+	return &oauth.Configuration{
+		Issuer:                issuer,
+		AuthorizationEndpoint: issuer + authorizePath,
+		TokenEndpoint:         issuer + tokenPath,
+		IntrospectionEndpoint: issuer + introspectPath,
+		UserinfoEndpoint:      issuer + userinfoPath,
+		RevocationEndpoint:    issuer + revokePath,
+		EndSessionEndpoint:    issuer + endSessionPath,
+		JwksUri:               issuer + keysPath,
+
+		ScopesSupported:                  []string{scopeOpenID, scopeProfile, scopeEmail, scopePhone, scopeAddress, scopeOffline},
+		ResponseTypesSupported:           []string{responseCode, responseIDToken, responseBoth},
+		ResponseModesSupported:           []string{modeQuery, modeFragment, modeForm},
+		GrantTypesSupported:              []string{typeCode, "implicit", typeRefresh, typeCredentials, typeAssertion, typeExchange},
+		SubjectTypesSupported:            []string{"public"},
+		IdTokenSigningAlgValuesSupported: signs,
+		AcrValuesSupported:               &acrs,
+
+		TokenEndpointAuthMethodsSupported:                  all,
+		TokenEndpointAuthSigningAlgValuesSupported:         foreign,
+		RevocationEndpointAuthMethodsSupported:             all,
+		RevocationEndpointAuthSigningAlgValuesSupported:    foreign,
+		IntrospectionEndpointAuthMethodsSupported:          few,
+		IntrospectionEndpointAuthSigningAlgValuesSupported: foreign,
+
+		ClaimsSupported: append([]string{
+			"sub", "aud", "exp", "iat", "iss", "auth_time", "nonce", "acr", "amr", "azp", "at_hash", "c_hash", "sid", "act", "client_id",
+		}, standardClaims...),
+		ClaimTypesSupported:                        []string{"normal"},
+		CodeChallengeMethodsSupported:              []string{methodS256},
+		PromptValuesSupported:                      []string{promptNone, promptLogin, promptSelect, promptCreate},
+		ClaimsParameterSupported:                   true,
+		RequestParameterSupported:                  false,
+		RequestUriParameterSupported:               false,
+		AuthorizationResponseIssParameterSupported: true,
+	}
+}

@@ -1,0 +1,245 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"slices"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/gen/oauth"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/token"
+)
+
+var errCode = invalidGrant("the code is not good: unknown, expired, used, or issued to another client")
+
+// redeem exchanges an authorization code (RFC 6749, section 4.1.3; RFC 7636, section
+// 4.5; OpenID Connect Core, section 3.1.3).
+func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !of.may(grantCode):
+		return nil, unauthorizedClient("the client may not use authorization codes")
+	case req.Code == "":
+		return nil, invalidRequest("code is missing")
+	case req.RedirectUri == "":
+		return nil, invalidRequest("redirect_uri is missing")
+	}
+	code := &tokenv1.Code{}
+	if err := c.Box.Open(c.ctx(), c.instance.ID, token.Code, req.Code, code); errors.Is(err, token.ErrInvalid) {
+		return nil, errCode
+	} else if err != nil {
+		return nil, err
+	}
+	if code.GetClientId() != of.ClientID || c.now.Unix() >= code.GetExpiresAt() {
+		return nil, errCode
+	}
+	if code.GetRedirectUri() != req.RedirectUri || !proves(req.CodeVerifier, code.GetChallenge()) {
+		if err := c.spend(code, of); err != nil { // nobody gets to guess (SEC-034)
+			return nil, err
+		}
+		return nil, invalidGrant("redirect_uri or code_verifier is not that of the authorization request; the code is spent")
+	}
+	return c.redeemFor(of, code)
+}
+
+// proves reports whether a verifier is what a challenge was made of; without one
+// there must be none (SEC-035).
+func proves(verifier, challenge string) bool {
+	if challenge == "" || verifier == "" {
+		return challenge == verifier
+	}
+	if len(verifier) < 43 || len(verifier) > 128 {
+		return false
+	}
+	for i := range len(verifier) { // RFC 7636, section 4.1
+		if c := verifier[i]; !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~') {
+			return false
+		}
+	}
+	sum := sha256.Sum256([]byte(verifier))
+	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
+}
+
+func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, error) {
+	sc := sortScopes(code.GetScopes())
+	t := c.newAccess(code.GetId())
+	t.SessionId, t.ClientId, t.AppId, t.UserId = code.GetSessionId(), of.ClientID, of.ID, code.GetUserId()
+	t.Audience, t.AuthTime, t.Amr, t.Claims = code.GetAudience(), code.GetAuthTime(), code.GetAmr(), code.GetClaims()
+	found, err := c.state(about{
+		user: t.UserId, session: t.SessionId, app: of.ID, projects: t.Audience, metadata: sc.has(scopeMetadata),
+		roles: of.AccessTokenRoleAssertion || of.IDTokenRoleAssertion,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if found == nil || !sc.belongs(found.OrgID, found.Domain) {
+		return nil, errCode
+	}
+	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: true, nonce: code.GetNonce()}
+	generation := int32(0)
+	if sc.has(scopeOffline) && of.may(grantRefresh) {
+		generation = 1
+		i.refresh, err = c.refreshToken(t, generation)
+		if err != nil {
+			return nil, err
+		}
+	} else if sc.has(scopeOffline) {
+		i.scopes = sc.without(func(scope string) bool { return scope == scopeOffline })
+	}
+	res, err := c.issue(i) // before the code is used up, so that a failure leaves it
+	if err != nil {
+		return nil, err
+	}
+	first, err := c.addGrant(i, found.OrgID, generation)
+	if err == nil && !first {
+		err = errors.Join(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
+	}
+	return res, err
+}
+
+// addGrant stores what a code was redeemed for, and reports whether it was the first
+// time.
+func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, error) {
+	t := i.access
+	payload := &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: i.scopes.list}
+	params := db.AddGrantParams{
+		InstanceID: c.instance.ID, ID: t.GetGrantId(), OrgID: orgID, UserID: t.GetUserId(), AppID: i.client.ID,
+		Scopes: notNil(i.scopes.list), Audience: notNil(t.GetAudience()), Claims: notNil(t.GetClaims()), AuthTime: unix(t.GetAuthTime()), Amr: notNil(t.GetAmr()),
+		Actor: t.GetActor(), Generation: generation, UnusedUntil: c.now.Add(refreshIdle), ExpirationDate: c.now.Add(refreshLife), Now: c.now,
+		EventType: event.Type(payload), Payload: event.JSON(payload), Creator: t.GetUserId(),
+	}
+	if t.GetSessionId() != "" {
+		params.SessionID = &t.SessionId
+	}
+	if generation == 0 { // nothing of it lives longer
+		params.UnusedUntil = unix(t.GetExpiresAt())
+		params.ExpirationDate = params.UnusedUntil
+	}
+	n, err := c.queries.AddGrant(c.ctx(), c.DB.Pool, params)
+	return n == 1, err
+}
+
+// spend makes a code useless. If it was used already, what came from it ends too.
+func (c *call) spend(code *tokenv1.Code, of *client) error {
+	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "verifier"}
+	n, err := c.queries.AddGrant(c.ctx(), c.DB.Pool, db.AddGrantParams{
+		InstanceID: c.instance.ID, ID: code.GetId(), OrgID: of.OrgID, UserID: code.GetUserId(), AppID: of.ID, Scopes: []string{}, Audience: []string{},
+		Claims: []string{}, Amr: []string{}, AuthTime: unix(code.GetAuthTime()), Revoked: true, UnusedUntil: c.now, ExpirationDate: c.now.Add(2 * codeLife), Now: c.now,
+		EventType: event.Type(payload), Payload: event.JSON(payload), Creator: code.GetUserId(),
+	})
+	if err == nil && n == 0 {
+		err = c.revokeFamily(code.GetId(), "verifier")
+	}
+	return err
+}
+
+// revokeFamily ends all tokens that came from a code.
+func (c *call) revokeFamily(grantID, reason string) error {
+	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
+	_, err := c.queries.RevokeGrant(c.ctx(), c.DB.Pool, db.RevokeGrantParams{
+		InstanceID: c.instance.ID, ID: grantID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
+	})
+	c.Invalidate()
+	return err
+}
+
+// refreshToken makes the refresh token of a generation.
+func (c *call) refreshToken(t *tokenv1.AccessToken, generation int32) (string, error) {
+	return c.Box.Seal(c.ctx(), c.instance.ID, token.Refresh, &tokenv1.RefreshToken{
+		GrantId: t.GetGrantId(), Generation: generation, ClientId: t.GetClientId(), UserId: t.GetUserId(),
+	})
+}
+
+var errRefresh = invalidGrant("the refresh token is not good: unknown, expired, revoked, used before, or issued to another client")
+
+// refresh exchanges a refresh token (RFC 6749, section 6). It is good once: a token
+// that is used again ends all that came from its code (RFC 9700, section 4.14.2).
+func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !of.may(grantRefresh):
+		return nil, unauthorizedClient("the client may not use refresh tokens")
+	case req.RefreshToken == "":
+		return nil, invalidRequest("refresh_token is missing")
+	}
+	old := &tokenv1.RefreshToken{}
+	if err := c.Box.Open(c.ctx(), c.instance.ID, token.Refresh, req.RefreshToken, old); errors.Is(err, token.ErrInvalid) {
+		return nil, errRefresh
+	} else if err != nil {
+		return nil, err
+	}
+	if old.GetClientId() != of.ClientID {
+		return nil, errRefresh
+	}
+	found, err := c.state(about{user: old.GetUserId(), grant: old.GetGrantId(), app: of.ID, roles: of.AccessTokenRoleAssertion || of.IDTokenRoleAssertion})
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case found == nil || found.GrantApp != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.GrantExpiration):
+		return nil, errRefresh
+	case found.Generation != old.GetGeneration():
+		return nil, errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+	}
+	sc, err := narrowed(found.Scopes, req.Scope)
+	if err != nil {
+		return nil, err
+	}
+	if sc, err = c.grantable(sc, of.roles, of.OrgID); err != nil { // what the project lost since (SEC-098)
+		return nil, err
+	}
+	if !sc.belongs(found.OrgID, found.Domain) {
+		return nil, errRefresh
+	}
+	return c.rotate(of, old, found, sc)
+}
+
+// narrowed returns the scopes that a refresh asks for, of those that were granted
+// (SEC-094).
+func narrowed(granted []string, asked string) (*scopes, error) {
+	if asked == "" {
+		return sortScopes(granted), nil
+	}
+	list := spaceless(asked)
+	for _, scope := range list {
+		if !slices.Contains(granted, scope) {
+			return nil, invalidScope("scope goes beyond what was granted")
+		}
+	}
+	return readScopes(asked)
+}
+
+func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
+	t := c.newAccess(old.GetGrantId())
+	t.SessionId, t.ClientId, t.AppId, t.UserId = found.GrantSession, of.ClientID, of.ID, found.ID
+	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.Amr, found.Claims, found.Actor
+	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
+	var err error
+	if i.refresh, err = c.refreshToken(t, old.GetGeneration()+1); err != nil {
+		return nil, err
+	}
+	res, err := c.issue(i)
+	if err != nil {
+		return nil, err
+	}
+	payload := &eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(old.GetGeneration() + 1)}
+	n, err := c.queries.RotateGrant(c.ctx(), c.DB.Pool, db.RotateGrantParams{
+		InstanceID: c.instance.ID, ID: old.GetGrantId(), Generation: old.GetGeneration(), UnusedUntil: c.now.Add(refreshIdle), Now: c.now,
+		EventType: event.Type(payload), Payload: event.JSON(payload),
+	})
+	if err == nil && n == 0 { // another one was faster, so this token is used for the second time
+		err = errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+	}
+	return res, err
+}

@@ -1,0 +1,98 @@
+package oauth
+
+import (
+	"github.com/writ-id/writ/gen/oauth"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/token"
+)
+
+// clientCredentials issues a token to a service user that shows its secret (RFC
+// 6749, section 4.4). Applications have no such grant.
+func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+	of, err := c.authenticateService(shown)
+	if err != nil {
+		return nil, err
+	}
+	return c.issueService(of, req, typeCredentials, false)
+}
+
+// jwtProfile issues a token to a service user that signs an assertion (RFC 7523,
+// section 2.1).
+func (c *call) jwtProfile(req *oauth.TokenRequest, _ credentials) (*oauth.TokenResponse, error) {
+	bad := invalidGrant("the assertion is not good")
+	if req.Assertion == "" {
+		return nil, invalidRequest("assertion is missing")
+	}
+	jwt, err := token.ParseJWT(req.Assertion)
+	if err != nil {
+		return nil, bad
+	}
+	key, err := c.serviceKey(jwt.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	issuer, _ := jwt.Claims.Text("iss")
+	if key == nil || key.UserID != issuer || key.ExpirationDate != nil && !c.now.Before(*key.ExpirationDate) {
+		return nil, bad
+	}
+	good, err := c.checkAssertion(jwt, key.public, issuer, true)
+	if err == nil && !good {
+		err = bad
+	}
+	if err != nil {
+		return nil, err
+	}
+	of := &service{key.UserID, key.OrgID, key.Username, key.AccessTokenType == jwtAccessTokens}
+	return c.issueService(of, req, typeAssertion, true)
+}
+
+// issueService issues a token to a service user. Nothing is stored of it but the
+// audit event, which goes with those of others in one commit; that it is still good
+// is asked where it is used.
+func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, id bool) (*oauth.TokenResponse, error) {
+	if len(spaceless(req.Scope)) == 0 {
+		return nil, invalidRequest("scope is missing")
+	}
+	sc, err := readScopes(req.Scope)
+	if err != nil {
+		return nil, err
+	}
+	sc = sc.without(func(scope string) bool { return scope == scopeOffline })
+	if len(sc.list) == 0 {
+		return nil, invalidScope("none of the scopes is known")
+	}
+	if len(sc.projects) > 0 || len(sc.roles) > 0 { // a service user is in no project, so it has no roles of one
+		if sc, err = c.grantable(sc, nil, of.orgID); err != nil {
+			return nil, err
+		}
+	}
+	if sc.org != "" && sc.org != of.orgID {
+		return nil, invalidScope("the user does not belong to the organization")
+	}
+	t := c.newAccess("")
+	t.ClientId, t.UserId, t.Audience = of.username, of.userID, sc.audience(of.username)
+	if sc.orgDomain != "" || id && sc.has(scopeOpenID) {
+		t.AuthTime = c.now.Unix()
+	}
+	i := &issuance{access: t, scopes: sc, jwt: of.jwt}
+	if i.id = id && sc.has(scopeOpenID); i.id || sc.orgDomain != "" {
+		if i.state, err = c.state(about{user: of.userID}); err != nil {
+			return nil, err
+		}
+		if i.state == nil {
+			return nil, invalidGrant("the user is not active")
+		}
+		if !sc.belongs(of.orgID, i.state.Domain) {
+			return nil, invalidScope("the user does not belong to the organization")
+		}
+	}
+	res, err := c.issue(i)
+	if err != nil {
+		return nil, err
+	}
+	return res, c.audit.append(c.ctx(), event.Event{
+		InstanceID: c.instance.ID, ObjectID: t.GetId(), Creator: of.userID, Owner: ofOrg(of.orgID), At: c.now,
+		Payload: &eventv1.OIDCSessionAccessTokenAdded{UserId: of.userID, ClientId: of.username, GrantType: grant, Scopes: sc.list},
+	})
+}

@@ -1,0 +1,218 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/oauth"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/signing"
+	"github.com/writ-id/writ/impl/token"
+)
+
+// How long tokens live.
+const (
+	accessLife  = 12 * time.Hour
+	idLife      = 12 * time.Hour
+	codeLife    = 60 * time.Second
+	refreshIdle = 30 * 24 * time.Hour
+	refreshLife = 90 * 24 * time.Hour
+)
+
+// issuance is what tokens are made of.
+type issuance struct {
+	access  *tokenv1.AccessToken
+	scopes  *scopes
+	state   *state
+	client  *client // nil for a service user
+	jwt     bool    // the form of the access token
+	refresh string
+	id      bool // an ID token too
+	nonce   string
+	code    string // an ID token of the authorization endpoint goes with it
+}
+
+// newAccess returns an access token that begins now.
+func (c *call) newAccess(grantID string) *tokenv1.AccessToken {
+	id := c.NewID()
+	if grantID != "" {
+		id = grantID + "." + id // so that a JWT names its grant too
+	}
+	return &tokenv1.AccessToken{Id: id, GrantId: grantID, IssuedAt: c.now.Unix(), ExpiresAt: c.now.Add(accessLife).Unix()}
+}
+
+// issue makes the answer of the token endpoint.
+func (c *call) issue(i *issuance) (*oauth.TokenResponse, error) {
+	access, err := c.accessToken(i)
+	if err != nil {
+		return nil, err
+	}
+	res := &oauth.TokenResponse{
+		AccessToken: access, TokenType: oauth.TokenResponseTokenTypeBearer, ExpiresIn: i.access.GetExpiresAt() - c.now.Unix(),
+		RefreshToken: i.refresh, Scope: strings.Join(i.scopes.list, " "),
+	}
+	if i.id {
+		res.IdToken, err = c.idToken(i, access)
+	}
+	return res, err
+}
+
+// accessToken makes an access token, in the form the client is set to.
+func (c *call) accessToken(i *issuance) (string, error) {
+	t := i.access
+	t.Scopes = i.scopes.list
+	if !i.jwt {
+		return c.Box.Seal(c.ctx(), c.instance.ID, token.Access, t)
+	}
+	keys, err := c.Keys.Get(c.ctx(), c.instance.ID)
+	if err != nil {
+		return "", err
+	}
+	o := newClaimSet()
+	o.string("iss", c.issuer)
+	o.string("sub", t.GetUserId())
+	o.strings("aud", t.GetAudience())
+	o.string("client_id", t.GetClientId())
+	if t.GetAppId() != "" {
+		o.string("azp", t.GetClientId())
+	}
+	skew := i.skew()
+	o.number("exp", t.GetExpiresAt()+skew)
+	o.number("iat", t.GetIssuedAt()-skew)
+	o.number("nbf", t.GetIssuedAt()-skew)
+	o.string("jti", t.GetId())
+	o.string("scope", strings.Join(t.GetScopes(), " "))
+	o.string("sid", t.GetSessionId())
+	o.raw("act", t.GetActor())
+	if i.client != nil && i.client.AccessTokenRoleAssertion && i.state != nil {
+		projects, only := roleProjects(i.scopes, i.client.ProjectID, i.client.assertRoles, t.GetAudience())
+		i.state.appendRoles(o, i.scopes, i.client.ProjectID, projects, only)
+	}
+	return keys.Signer().Sign(signing.AccessToken, o.end())
+}
+
+// skew is by how many seconds the times in tokens give way to the clock of the
+// client.
+func (i *issuance) skew() int64 {
+	if i.client == nil {
+		return 0
+	}
+	return int64(time.Duration(i.client.ClockSkewNanos).Round(time.Second).Seconds())
+}
+
+// idToken makes an ID token (OpenID Connect Core, section 2). It carries the claims
+// of the user only when no access token can fetch them, unless the client wants
+// them here too.
+func (c *call) idToken(i *issuance, access string) (string, error) {
+	keys, err := c.Keys.Get(c.ctx(), c.instance.ID)
+	if err != nil {
+		return "", err
+	}
+	key, t, o, skew := keys.Signer(), i.access, newClaimSet(), i.skew()
+	clientID := t.GetClientId()
+	o.string("iss", c.issuer)
+	o.string("sub", t.GetUserId())
+	o.strings("aud", []string{clientID})
+	o.string("azp", clientID)
+	o.number("exp", c.now.Add(idLife).Unix()+skew)
+	o.number("iat", c.now.Unix()-skew)
+	if t.GetAuthTime() != 0 {
+		o.number("auth_time", t.GetAuthTime()-skew)
+	}
+	o.string("nonce", i.nonce)
+	o.strings("amr", t.GetAmr())
+	o.string("acr", acr(t.GetAmr()))
+	o.string("sid", t.GetSessionId())
+	if access != "" {
+		o.string("at_hash", halfHash(key.Algorithm, access))
+	}
+	if i.code != "" {
+		o.string("c_hash", halfHash(key.Algorithm, i.code))
+	}
+	o.raw("act", t.GetActor())
+	claims := claimsAt(t.GetClaims(), placeIDToken)
+	if access == "" || i.client != nil && i.client.IDTokenUserinfoAssertion {
+		i.state.appendClaims(o, i.scopes, claims)
+	} else {
+		i.state.appendClaims(o, &scopes{}, claims)
+	}
+	if i.client != nil && i.client.IDTokenRoleAssertion {
+		projects, only := roleProjects(i.scopes, i.client.ProjectID, i.client.assertRoles, t.GetAudience())
+		i.state.appendRoles(o, i.scopes, i.client.ProjectID, projects, only)
+	}
+	return key.Sign(signing.IDToken, o.end())
+}
+
+// Authentication context classes: how many factors proved who the user is.
+const (
+	acrOne  = "1"
+	acrMany = "2"
+)
+
+func acr(amr []string) string {
+	switch {
+	case len(amr) == 0:
+		return ""
+	case slices.Contains(amr, "mfa"):
+		return acrMany
+	}
+	return acrOne
+}
+
+// halfHash is at_hash and c_hash (OpenID Connect Core, section 3.2.2.9): the left
+// half of the hash that the algorithm of the ID token uses; for Ed25519 SHA-512.
+func halfHash(algorithm signing.Algorithm, value string) string {
+	if algorithm == signing.EdDSA {
+		sum := sha512.Sum512([]byte(value))
+		return base64.RawURLEncoding.EncodeToString(sum[:32])
+	}
+	sum := sha256.Sum256([]byte(value))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
+}
+
+// Where a claim was asked for by name (OpenID Connect Core, section 5.5).
+const (
+	placeUserinfo = "userinfo:"
+	placeIDToken  = "id_token:"
+)
+
+// readClaims reads the parameter claims: the standard claims it names, as
+// place:name. Values and essential do not change the answer.
+func readClaims(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var places struct {
+		UserInfo map[string]json.RawMessage `json:"userinfo"`
+		IDToken  map[string]json.RawMessage `json:"id_token"`
+	}
+	if err := json.Unmarshal([]byte(text), &places); err != nil {
+		return nil, invalidRequest("claims is not an object as OpenID Connect Core 5.5 has it")
+	}
+	asked := map[string]map[string]json.RawMessage{placeUserinfo: places.UserInfo, placeIDToken: places.IDToken}
+	var found []string
+	for _, place := range []string{placeUserinfo, placeIDToken} {
+		for _, name := range standardClaims {
+			if _, ok := asked[place][name]; ok {
+				found = append(found, place+name)
+			}
+		}
+	}
+	return found, nil
+}
+
+// claimsAt returns the names that were asked for at a place.
+func claimsAt(claims []string, place string) []string {
+	var names []string
+	for _, claim := range claims {
+		if name, ok := strings.CutPrefix(claim, place); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}

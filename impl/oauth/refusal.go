@@ -1,0 +1,112 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/form"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Refusal is an error of OAuth (RFC 6749, sections 4.1.2.1 and 5.2). Descriptions
+// are plain ASCII without quotes and backslashes, and quote nothing of a request.
+type Refusal struct {
+	Code        string
+	Description string
+	Status      int
+}
+
+// Error implements error.
+func (r *Refusal) Error() string { return r.Code + ": " + r.Description }
+
+func refuse(code oauth.OAuthErrorError, format string, args ...any) *Refusal {
+	return &Refusal{string(code), fmt.Sprintf(format, args...), http.StatusBadRequest}
+}
+
+func invalidRequest(format string, args ...any) *Refusal {
+	return refuse(oauth.InvalidRequest, format, args...)
+}
+
+func invalidGrant(format string, args ...any) *Refusal {
+	return refuse(oauth.InvalidGrant, format, args...)
+}
+
+func invalidScope(format string, args ...any) *Refusal {
+	return refuse(oauth.InvalidScope, format, args...)
+}
+
+func unauthorizedClient(format string, args ...any) *Refusal {
+	return refuse(oauth.UnauthorizedClient, format, args...)
+}
+
+// errClient is the one answer to all ways in which a client can fail to
+// authenticate (SEC-116).
+var errClient = refuse(oauth.InvalidClient, "the client is unknown, or its authentication failed")
+
+// refusalOf returns what a client may see of an error, and logs what it may not.
+func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
+	if known, ok := errors.AsType[*Refusal](err); ok {
+		return known
+	}
+	if wrong, ok := errors.AsType[*form.Error](err); ok {
+		return invalidRequest("%s", wrong.Error())
+	}
+	if errors.Is(err, form.ErrTooLarge) {
+		return &Refusal{string(oauth.InvalidRequest), err.Error(), http.StatusRequestEntityTooLarge}
+	}
+	outage := store.Fault(err)
+	if outage == nil {
+		outage, _ = errors.AsType[*fault.Error](err)
+	}
+	if outage == nil || outage.Kind != fault.Canceled {
+		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", err)
+	}
+	if outage != nil && (outage.Kind == fault.Unavailable || outage.Kind == fault.Canceled) {
+		return &Refusal{string(oauth.TemporarilyUnavailable), "the service cannot answer at the moment", http.StatusServiceUnavailable}
+	}
+	return &Refusal{string(oauth.ServerError), "an unexpected condition", http.StatusInternalServerError}
+}
+
+// fail answers with an error as token-style endpoints do.
+func (c *call) fail(err error) {
+	refusal := c.refusalOf(c.r, err)
+	status := refusal.Status
+	header := c.w.Header()
+	if refusal.Code == string(oauth.InvalidClient) && (c.basic || status == http.StatusUnauthorized) {
+		status = http.StatusUnauthorized
+		header.Set("WWW-Authenticate", `Basic realm="`+c.issuer+`", charset="UTF-8"`)
+	}
+	if status == http.StatusServiceUnavailable {
+		header.Set("Retry-After", "1")
+	}
+	c.answer(status, &oauth.OAuthError{Error: oauth.OAuthErrorError(refusal.Code), ErrorDescription: refusal.Description})
+}
+
+// answer writes a JSON body that nobody may keep (RFC 6749, section 5.1).
+func (c *call) answer(status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		text, status = []byte(`{"error":"server_error"}`), http.StatusInternalServerError
+	}
+	c.answerText(status, text)
+}
+
+func (c *call) answerText(status int, text []byte) {
+	header := c.w.Header()
+	header["Content-Type"] = jsonType
+	header["Cache-Control"] = noStore
+	header["Pragma"] = noCache
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(text)
+}
+
+var (
+	jsonType = []string{"application/json"}
+	noStore  = []string{"no-store"}
+	noCache  = []string{"no-cache"}
+)

@@ -1,0 +1,244 @@
+package oauth
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/writ-id/writ/gen/db"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/store"
+)
+
+const human = int16(userv3.UserType_USER_TYPE_HUMAN)
+
+// state is what a token is about, as it is now.
+type state struct {
+	db.UserStateRow
+	roles []roleGrant
+}
+
+// roleGrant is roles that a user has in a project, and where they were given.
+type roleGrant struct {
+	Project string   `json:"project"`
+	Org     string   `json:"org"`
+	Domain  string   `json:"domain"`
+	Keys    []string `json:"keys"`
+}
+
+// about says what has to be good for a token to be good; empty: there is none.
+type about struct {
+	user, token, grant, session, app string
+	projects                         []string // whose roles are wanted
+	roles, metadata                  bool
+}
+
+// state reads what a token is about, in one statement; nil when any of it is not
+// good any more.
+func (c *call) state(a about) (*state, error) {
+	row, err := c.queries.UserState(c.ctx(), c.DB.Pool, db.UserStateParams{
+		InstanceID: c.instance.ID, UserID: a.user, TokenID: a.token, GrantID: a.grant, SessionID: a.session, AppID: a.app,
+		WithRoles: a.roles, WithMetadata: a.metadata, Projects: notNil(a.projects), Now: c.now,
+	})
+	if store.NoRow(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	found := &state{UserStateRow: row}
+	if a.roles {
+		if err := json.Unmarshal(row.Roles, &found.roles); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// loginName is how the user signs in.
+func (s *state) loginName() string {
+	if s.Domain == "" {
+		return s.Username
+	}
+	return s.Username + "@" + s.Domain
+}
+
+// belongs reports whether the user is of the organization that scopes ask for
+// (SEC-018).
+func (s *scopes) belongs(orgID, domain string) bool {
+	return (s.org == "" || s.org == orgID) && (s.orgDomain == "" || s.orgDomain == domain)
+}
+
+// aboutToken is what has to be good for an access token.
+func aboutToken(t *tokenv1.AccessToken, s *scopes) about {
+	return about{
+		user: t.GetUserId(), token: t.GetId(), grant: t.GetGrantId(), session: t.GetSessionId(), app: t.GetAppId(),
+		metadata: s.has(scopeMetadata),
+	}
+}
+
+// appendClaims adds the claims that scopes, and requests by name, ask for.
+func (s *state) appendClaims(o *claimSet, sc *scopes, named []string) {
+	if sc.has(scopeProfile) {
+		for _, name := range profileClaims {
+			s.appendClaim(o, name)
+		}
+	}
+	if sc.has(scopeEmail) {
+		s.appendClaim(o, "email")
+		s.appendClaim(o, "email_verified")
+	}
+	if sc.has(scopePhone) {
+		s.appendClaim(o, "phone_number")
+		s.appendClaim(o, "phone_number_verified")
+	}
+	if sc.has(scopeAddress) {
+		s.appendClaim(o, "address")
+	}
+	for _, name := range named {
+		s.appendClaim(o, name)
+	}
+	if sc.has(scopeOwner) || sc.org != "" {
+		o.string(urn+"user:resourceowner:id", s.OrgID)
+		o.string(urn+"user:resourceowner:name", s.OrgName)
+		o.string(urn+"user:resourceowner:primary_domain", s.Domain)
+	}
+	if sc.org != "" {
+		o.string(urn+"org:id", s.OrgID)
+	}
+	if sc.orgDomain != "" {
+		o.string(urn+"org:domain:primary", s.Domain)
+	}
+	if sc.has(scopeMetadata) {
+		o.raw(scopeMetadata, s.Metadata)
+	}
+}
+
+// profileClaims are those of the scope profile (OpenID Connect Core, section 5.4).
+var profileClaims = []string{
+	"name", "given_name", "family_name", "middle_name", "nickname", "preferred_username", "profile", "picture", "website",
+	"gender", "birthdate", "zoneinfo", "locale", "updated_at",
+}
+
+// standardClaims are all that can be asked for by name.
+var standardClaims = append(slices.Clone(profileClaims), "email", "email_verified", "phone_number", "phone_number_verified", "address")
+
+// appendClaim adds one of the standard claims (OpenID Connect Core, section 5.1), if
+// there is something to tell. Service users have few.
+func (s *state) appendClaim(o *claimSet, name string) {
+	switch name {
+	case "name":
+		o.string(name, s.DisplayName)
+		return
+	case "preferred_username":
+		o.string(name, s.loginName())
+		return
+	case "updated_at":
+		o.number(name, s.ChangeDate.Unix())
+		return
+	}
+	if s.UserType != human {
+		return
+	}
+	switch name {
+	case "given_name":
+		o.string(name, s.GivenName)
+	case "family_name":
+		o.string(name, s.FamilyName)
+	case "middle_name":
+		o.string(name, s.MiddleName)
+	case "nickname":
+		o.string(name, s.NickName)
+	case "profile":
+		o.string(name, s.ProfileUrl)
+	case "picture":
+		o.string(name, s.PictureUrl)
+	case "website":
+		o.string(name, s.WebsiteUrl)
+	case "gender":
+		o.string(name, s.Gender)
+	case "birthdate":
+		o.string(name, s.Birthdate)
+	case "zoneinfo":
+		o.string(name, s.Zoneinfo)
+	case "locale":
+		o.string(name, s.PreferredLanguage)
+	case "email":
+		o.string(name, s.Email)
+	case "email_verified":
+		if s.Email != "" {
+			o.bool(name, s.IsEmailVerified)
+		}
+	case "phone_number":
+		o.string(name, s.Phone)
+	case "phone_number_verified":
+		if s.Phone != "" {
+			o.bool(name, s.IsPhoneVerified)
+		}
+	case "address":
+		s.appendAddress(o)
+	}
+}
+
+// appendAddress adds the claim address (OpenID Connect Core, section 5.1.1).
+func (s *state) appendAddress(o *claimSet) {
+	address := newClaimSet()
+	address.string("street_address", s.StreetAddress)
+	address.string("locality", s.Locality)
+	address.string("region", s.Region)
+	address.string("postal_code", s.PostalCode)
+	address.string("country", s.Country)
+	if len(address.names) > 0 {
+		o.raw("address", address.end())
+	}
+}
+
+// appendRoles adds the claims of roles: for project, that of a client, its short
+// name too. only, if not empty, are the single roles that were asked for.
+func (s *state) appendRoles(o *claimSet, sc *scopes, project string, projects, only []string) {
+	for _, id := range projects {
+		roles := map[string]map[string]string{}
+		for _, grant := range s.roles {
+			if grant.Project != id || len(sc.orgs) > 0 && !slices.Contains(sc.orgs, grant.Org) {
+				continue
+			}
+			for _, key := range grant.Keys {
+				if len(only) > 0 && !slices.Contains(only, key) {
+					continue
+				}
+				if roles[key] == nil {
+					roles[key] = map[string]string{}
+				}
+				roles[key][grant.Org] = grant.Domain
+			}
+		}
+		if len(roles) == 0 {
+			continue
+		}
+		if id == project {
+			o.value(claimRoles, roles)
+		}
+		o.value(claimProjectRoles+id+":roles", roles)
+	}
+}
+
+// roleProjects returns the projects whose roles a token tells of, and whether only
+// single roles were asked for.
+func roleProjects(sc *scopes, project string, asserted bool, audience []string) (projects, only []string) {
+	switch {
+	case sc.has(scopeRoles):
+		return audience, nil
+	case asserted:
+		return []string{project}, nil
+	case len(sc.roles) > 0:
+		return []string{project}, sc.roles
+	}
+	return nil, nil
+}

@@ -1,0 +1,183 @@
+// Package token makes and reads the tokens of the OpenID provider: opaque ones,
+// which only this product reads, and JSON Web Tokens.
+//
+// An opaque token is sealed: encrypted and authenticated by a key of its instance,
+// under its kind. Nobody can alter it, take it for one of another kind (SEC-017,
+// SEC-072) or of another instance (SEC-217), and reading one needs no database.
+package token
+
+import (
+	"context"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/chacha20poly1305"
+	"golang.org/x/sync/singleflight"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// Kind is what a sealed token is good for; it is good for nothing else. It is also
+// what the token begins with, for secret scanners.
+type Kind string
+
+// The kinds.
+const (
+	Access  Kind = "writ_at_"
+	Refresh Kind = "writ_rt_"
+	Code    Kind = "writ_code_"
+	Flow    Kind = "writ_flow_"
+	Form    Kind = "writ_form_"
+)
+
+// ErrInvalid is the answer to whatever is no good token of the kind asked for.
+var ErrInvalid = errors.New("token: not a token of this kind")
+
+// maxLength bounds what is looked at (SEC-073).
+const maxLength = 16 << 10
+
+// Box seals and opens tokens. It is safe for concurrent use.
+type Box struct {
+	DB     *store.DB
+	Sealer secret.Sealer
+	Now    func() time.Time
+
+	mu    sync.RWMutex
+	known map[string]*keys // by instance; keys are added but never change
+	group singleflight.Group
+}
+
+// keys are those of one instance.
+type keys struct {
+	newest byte
+	all    map[byte]cipher.AEAD
+	asked  time.Time
+}
+
+// reloadAfter is how long a key that is not known is not asked for again.
+const reloadAfter = time.Second
+
+// Seal returns a message as a token.
+func (b *Box) Seal(ctx context.Context, instanceID string, kind Kind, message proto.Message) (string, error) {
+	k, err := b.keys(ctx, instanceID, 0)
+	if err != nil {
+		return "", err
+	}
+	const head = 1 + chacha20poly1305.NonceSizeX
+	sealed := make([]byte, head, head+proto.Size(message)+chacha20poly1305.Overhead)
+	sealed[0] = k.newest
+	_, _ = rand.Read(sealed[1:head]) // never fails: it crashes the program instead
+	plain, err := proto.MarshalOptions{}.MarshalAppend(sealed[head:], message)
+	if err != nil {
+		return "", err
+	}
+	sealed = k.all[k.newest].Seal(sealed, sealed[1:head], plain, place(instanceID, kind))
+	text := make([]byte, len(kind), len(kind)+base64.RawURLEncoding.EncodedLen(len(sealed)))
+	copy(text, kind)
+	return string(base64.RawURLEncoding.AppendEncode(text, sealed)), nil
+}
+
+// Open reads a token into message; it is ErrInvalid when it is none of that kind
+// and instance, to the last bit (SEC-078).
+func (b *Box) Open(ctx context.Context, instanceID string, kind Kind, text string, message proto.Message) error {
+	encoded, ok := strings.CutPrefix(text, string(kind))
+	if !ok || len(text) > maxLength {
+		return ErrInvalid
+	}
+	sealed, err := strict.DecodeString(encoded)
+	const head = 1 + chacha20poly1305.NonceSizeX
+	if err != nil || len(sealed) < head+chacha20poly1305.Overhead || strings.ContainsAny(encoded, "\r\n") {
+		return ErrInvalid
+	}
+	k, err := b.keys(ctx, instanceID, sealed[0])
+	if err != nil {
+		return err
+	}
+	aead := k.all[sealed[0]]
+	if aead == nil {
+		return ErrInvalid
+	}
+	plain, err := aead.Open(sealed[head:head], sealed[1:head], sealed[head:], place(instanceID, kind))
+	if err != nil {
+		return ErrInvalid
+	}
+	return proto.Unmarshal(plain, message)
+}
+
+// strict refuses text that another one would decode to as well (SEC-079).
+var strict = base64.RawURLEncoding.Strict()
+
+func place(instanceID string, kind Kind) []byte { return []byte(string(kind) + instanceID) }
+
+// keys returns the keys of an instance, with the one that is wanted if there is
+// one. The first is made when it is needed.
+func (b *Box) keys(ctx context.Context, instanceID string, wanted byte) (*keys, error) {
+	b.mu.RLock()
+	known := b.known[instanceID]
+	b.mu.RUnlock()
+	if known != nil && (wanted == 0 || known.all[wanted] != nil || time.Since(known.asked) < reloadAfter) {
+		return known, nil
+	}
+	loaded, err, _ := b.group.Do(instanceID, func() (any, error) { return b.load(ctx, instanceID) })
+	if err != nil {
+		return nil, err
+	}
+	return loaded.(*keys), nil
+}
+
+func (b *Box) load(ctx context.Context, instanceID string) (*keys, error) {
+	queries, asked := db.New(), time.Now()
+	rows, err := queries.TokenKeys(ctx, b.DB.Pool, instanceID)
+	if err == nil && len(rows) == 0 {
+		if err = b.first(ctx, instanceID); err == nil {
+			rows, err = queries.TokenKeys(ctx, b.DB.Pool, instanceID)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := &keys{all: map[byte]cipher.AEAD{}, asked: asked}
+	for _, row := range rows {
+		key, err := b.Sealer.Open(row.Secret, keyPlace(instanceID, row.Number))
+		if err != nil {
+			return nil, fmt.Errorf("a token key: %w", err)
+		}
+		aead, err := chacha20poly1305.NewX(key)
+		if err != nil {
+			return nil, err
+		}
+		k.newest = byte(row.Number)
+		k.all[k.newest] = aead
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.known == nil {
+		b.known = map[string]*keys{}
+	}
+	b.known[instanceID] = k
+	return k, nil
+}
+
+// first makes the first key of an instance.
+func (b *Box) first(ctx context.Context, instanceID string) error {
+	key := make([]byte, chacha20poly1305.KeySize)
+	_, _ = rand.Read(key)
+	sealed, err := b.Sealer.Seal(key, keyPlace(instanceID, 1))
+	if err != nil {
+		return fmt.Errorf("a token key: %w", err)
+	}
+	return db.New().AddTokenKey(ctx, b.DB.Pool, db.AddTokenKeyParams{InstanceID: instanceID, Number: 1, Secret: sealed, Now: b.Now()})
+}
+
+func keyPlace(instanceID string, number int16) string {
+	return fmt.Sprintf("token_keys/%s/%d", instanceID, number)
+}
