@@ -1,7 +1,6 @@
 package interop
 
 import (
-	"context"
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/base64"
@@ -22,7 +21,6 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
-	jwtgrant "golang.org/x/oauth2/jwt"
 
 	"github.com/writ-id/writ/conformance/interop/browser"
 )
@@ -119,7 +117,7 @@ func (r *party) refresh(token string) (*oauth2.Token, error) {
 	return r.config.TokenSource(r.Context(), &oauth2.Token{RefreshToken: token}).Token()
 }
 
-// call sends a form as a client with a secret and decodes the answer, if any.
+// call sends a form as a client with a secret, if any, and decodes the answer.
 func (r *party) call(as client, address string, form url.Values, into any) int {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), http.MethodPost, address, strings.NewReader(form.Encode()))
@@ -127,7 +125,9 @@ func (r *party) call(as client, address string, form url.Values, into any) int {
 		r.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth(url.QueryEscape(as.ClientID), url.QueryEscape(as.ClientSecret))
+	if as.ClientID != "" {
+		req.SetBasicAuth(url.QueryEscape(as.ClientID), url.QueryEscape(as.ClientSecret))
+	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		r.Fatal(err)
@@ -371,18 +371,20 @@ func TestGoServices(t *testing.T) {
 	if service.KeyFile == "" {
 		return // no JWT profile
 	}
-	key := readKey(t, service.KeyFile)
-	grant := jwtgrant.Config{
-		Email: key.UserID, Subject: key.UserID, PrivateKey: []byte(key.Key), PrivateKeyID: key.KeyID,
-		TokenURL: discovered.Endpoint().TokenURL, Audience: p.Issuer, Scopes: []string{oidc.ScopeOpenID, "profile"},
+	// oauth2/jwt puts the scope into the assertion, where RFC 7523 has none.
+	userID := readKey(t, service.KeyFile).UserID
+	r := newParty(t, p, client{}, oauth2.AuthStyleInParams)
+	var issued struct {
+		AccessToken string `json:"access_token"`
+		TokenType   string `json:"token_type"`
 	}
-	token, err = grant.TokenSource(context.WithValue(t.Context(), oauth2.HTTPClient, http.DefaultClient)).Token()
-	if err != nil {
-		t.Fatalf("JWT profile: %v", err)
-	}
-	info, err := discovered.UserInfo(t.Context(), oauth2.StaticTokenSource(token))
-	if err != nil || info.Subject != key.UserID {
-		t.Errorf("userinfo of the service: got %+v, %v, want subject %s", info, err, key.UserID)
+	r.call(client{}, config.TokenURL, url.Values{
+		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "scope": {"openid profile"},
+		"assertion": {assert(t, client{ClientID: userID, KeyFile: service.KeyFile}, p.Issuer)},
+	}, &issued)
+	info, err := discovered.UserInfo(t.Context(), oauth2.StaticTokenSource(&oauth2.Token{AccessToken: issued.AccessToken, TokenType: issued.TokenType}))
+	if err != nil || info.Subject != userID {
+		t.Errorf("userinfo of the service: got %+v, %v, want subject %s", info, err, userID)
 	}
 }
 
