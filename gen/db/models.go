@@ -420,6 +420,7 @@ type User struct {
 	Region                 string          `db:"region"`
 	PostalCode             string          `db:"postal_code"`
 	Country                string          `db:"country"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
 }
 
 type UserCode struct {

@@ -7,6 +7,7 @@ package db
 
 import (
 	"context"
+	"time"
 )
 
 const forgivePassword = `-- name: ForgivePassword :exec
@@ -59,21 +60,32 @@ func (q *Queries) LoginUser(ctx context.Context, db DBTX, arg LoginUserParams) (
 }
 
 const tryPassword = `-- name: TryPassword :one
-UPDATE users SET failed_password_attempts = failed_password_attempts + 1
-WHERE instance_id = $1 AND id = $2 AND ($3::int = 0 OR failed_password_attempts < $3::int)
+UPDATE users SET
+    failed_password_attempts = CASE WHEN failed_password_until <= $1::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
+    failed_password_until = CASE WHEN failed_password_until <= $1::timestamptz THEN $2::timestamptz ELSE failed_password_until END
+WHERE instance_id = $3 AND id = $4 AND (failed_password_until <= $1::timestamptz OR failed_password_attempts < $5::int)
 RETURNING coalesce(password_hash, '')::text AS password_hash
 `
 
 type TryPasswordParams struct {
-	InstanceID    string `db:"instance_id"`
-	ID            string `db:"id"`
-	AttemptsLimit int32  `db:"attempts_limit"`
+	Now           time.Time `db:"now"`
+	PeriodEnd     time.Time `db:"period_end"`
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	AttemptsLimit int32     `db:"attempts_limit"`
 }
 
-// Counts a failure before the password is compared, and takes it back when it was
-// right: so parallel guesses are all counted (SEC-176). A limit of 0 is none.
+// Counts a failure before the password is compared, if the user has one left in
+// this period; it is taken back when the password was right. So parallel guesses
+// are all counted (SEC-176).
 func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParams) (string, error) {
-	row := db.QueryRow(ctx, tryPassword, arg.InstanceID, arg.ID, arg.AttemptsLimit)
+	row := db.QueryRow(ctx, tryPassword,
+		arg.Now,
+		arg.PeriodEnd,
+		arg.InstanceID,
+		arg.ID,
+		arg.AttemptsLimit,
+	)
 	var password_hash string
 	err := row.Scan(&password_hash)
 	return password_hash, err

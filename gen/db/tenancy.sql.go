@@ -84,14 +84,15 @@ func (q *Queries) FeaturesOf(ctx context.Context, db DBTX, instanceID string) (F
 }
 
 const firstInstances = `-- name: FirstInstances :many
-SELECT id, name, default_org, blocked FROM instances ORDER BY id LIMIT 2
+SELECT id, name, default_org, blocked, allow_registration FROM instances ORDER BY id LIMIT 2
 `
 
 type FirstInstancesRow struct {
-	ID         string `db:"id"`
-	Name       string `db:"name"`
-	DefaultOrg string `db:"default_org"`
-	Blocked    bool   `db:"blocked"`
+	ID                string `db:"id"`
+	Name              string `db:"name"`
+	DefaultOrg        string `db:"default_org"`
+	Blocked           bool   `db:"blocked"`
+	AllowRegistration bool   `db:"allow_registration"`
 }
 
 // Two are enough to know whether there is exactly one.
@@ -109,6 +110,7 @@ func (q *Queries) FirstInstances(ctx context.Context, db DBTX) ([]FirstInstances
 			&i.Name,
 			&i.DefaultOrg,
 			&i.Blocked,
+			&i.AllowRegistration,
 		); err != nil {
 			return nil, err
 		}
@@ -121,14 +123,15 @@ func (q *Queries) FirstInstances(ctx context.Context, db DBTX) ([]FirstInstances
 }
 
 const instanceByDomain = `-- name: InstanceByDomain :one
-SELECT i.id, i.name, i.default_org, i.blocked FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = $1 AND d.org_id IS NULL AND d.is_verified
+SELECT i.id, i.name, i.default_org, i.blocked, i.allow_registration FROM domains d JOIN instances i ON i.id = d.instance_id WHERE d.domain = $1 AND d.org_id IS NULL AND d.is_verified
 `
 
 type InstanceByDomainRow struct {
-	ID         string `db:"id"`
-	Name       string `db:"name"`
-	DefaultOrg string `db:"default_org"`
-	Blocked    bool   `db:"blocked"`
+	ID                string `db:"id"`
+	Name              string `db:"name"`
+	DefaultOrg        string `db:"default_org"`
+	Blocked           bool   `db:"blocked"`
+	AllowRegistration bool   `db:"allow_registration"`
 }
 
 // Only a validated domain routes (SEC-222).
@@ -140,19 +143,21 @@ func (q *Queries) InstanceByDomain(ctx context.Context, db DBTX, domain string) 
 		&i.Name,
 		&i.DefaultOrg,
 		&i.Blocked,
+		&i.AllowRegistration,
 	)
 	return i, err
 }
 
 const instanceByID = `-- name: InstanceByID :one
-SELECT id, name, default_org, blocked FROM instances WHERE id = $1
+SELECT id, name, default_org, blocked, allow_registration FROM instances WHERE id = $1
 `
 
 type InstanceByIDRow struct {
-	ID         string `db:"id"`
-	Name       string `db:"name"`
-	DefaultOrg string `db:"default_org"`
-	Blocked    bool   `db:"blocked"`
+	ID                string `db:"id"`
+	Name              string `db:"name"`
+	DefaultOrg        string `db:"default_org"`
+	Blocked           bool   `db:"blocked"`
+	AllowRegistration bool   `db:"allow_registration"`
 }
 
 func (q *Queries) InstanceByID(ctx context.Context, db DBTX, id string) (InstanceByIDRow, error) {
@@ -163,6 +168,7 @@ func (q *Queries) InstanceByID(ctx context.Context, db DBTX, id string) (Instanc
 		&i.Name,
 		&i.DefaultOrg,
 		&i.Blocked,
+		&i.AllowRegistration,
 	)
 	return i, err
 }

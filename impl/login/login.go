@@ -10,11 +10,13 @@
 package login
 
 import (
+	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
+	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/cache"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
@@ -31,6 +33,7 @@ type Config struct {
 	Users    *user.Service
 	Box      *token.Box
 	Sealer   secret.Sealer
+	Logger   *slog.Logger
 	// Instance finds the tenant of a request.
 	Instance func(r *http.Request) (*policy.Instance, error)
 	// Issuer is the origin that a request was made to: scheme, host and port.
@@ -61,49 +64,55 @@ type Problem struct {
 }
 
 // Pages serves the pages. It is safe for concurrent use.
-type Pages struct{ Config }
+type Pages struct {
+	Config
+	queries   *db.Queries
+	languages *cache.Cache[string, []string] // of instances, the default one first
+}
 
 // New returns Pages over c.
-func New(c Config) *Pages { return &Pages{c} }
-
-// Browser returns the authenticated sessions of the browser, the newest first. It
-// is one statement, or none without a cookie.
-func (p *Pages) Browser(r *http.Request, instance *policy.Instance) ([]Session, error) {
-	return nil, nil
+func New(c Config) *Pages {
+	return &Pages{Config: c, queries: db.New(), languages: cache.New[string, []string](func(id string) string { return id })}
 }
 
-// Begin sends the browser to the first page of a login: flow holds what the
-// request asks for.
-func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
-}
+// A step is a page: how it is shown and, when it has a form, how that is taken.
+type step struct{ show, take func(*visit) error }
 
-// SignOut ends sessions of the browser, all of them when session is "", and takes
-// their cookies away.
-func (p *Pages) SignOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance, session string) error {
-	return nil
-}
-
-// ConfirmSignOut shows the page that asks whether to sign out; its form posts the
-// parameters to the same address again, with confirm=yes and a token that
-// SignOutConfirmed checks.
-func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance, params url.Values) {
-}
-
-// SignOutConfirmed reports whether a request is the form of ConfirmSignOut, sent by
-// the same browser.
-func (p *Pages) SignOutConfirmed(r *http.Request, instance *policy.Instance, form url.Values) bool {
-	return false
-}
-
-// SignedOut shows that the user is signed out.
-func (p *Pages) SignedOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance) {}
-
-// Error shows an error page.
-func (p *Pages) Error(w http.ResponseWriter, r *http.Request, problem Problem) {}
-
-// Post shows the page that posts an authorization response to the client
-// (OAuth 2.0 Form Post Response Mode): by itself, and by a button without scripts.
-func (p *Pages) Post(w http.ResponseWriter, r *http.Request, action string, params url.Values) {}
+// The paths of the pages.
+const (
+	pathName     = "/login"
+	pathPassword = "/login/password"
+	pathTOTP     = "/login/totp"
+	pathSMS      = "/login/sms"
+	pathEmail    = "/login/email"
+	pathChange   = "/login/change-password"
+	pathAccounts = "/login/accounts"
+	pathRegister = "/login/register"
+	pathVerify   = "/login/verify"
+	pathForgot   = "/login/forgot"
+	pathReset    = "/login/reset"
+	pathStyle    = "/login/style.css"
+)
 
 // Handler serves what is below /login.
-func (p *Pages) Handler() http.Handler { return http.NotFoundHandler() }
+func (p *Pages) Handler() http.Handler {
+	steps := map[string]step{
+		pathName:     {(*visit).showName, (*visit).takeName},
+		pathPassword: {(*visit).showPassword, (*visit).takePassword},
+		pathAccounts: {(*visit).showAccounts, (*visit).takeAccount},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == pathStyle {
+			serveStyle(w, r)
+			return
+		}
+		s, ok := steps[r.URL.Path]
+		if !ok {
+			p.Error(w, r, Problem{Status: http.StatusNotFound, Code: "not_found"})
+			return
+		}
+		if err := p.serve(w, r, s); err != nil {
+			p.fail(w, r, err)
+		}
+	})
+}

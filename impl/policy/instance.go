@@ -23,6 +23,8 @@ type Instance struct {
 	// Host is the registered domain that was asked for; the primary one when a host
 	// that is not registered leads to the only instance.
 	Host string
+	// AllowRegistration says whether people may register themselves at the login.
+	AllowRegistration bool
 }
 
 // instance returns the tenant of a Host header: by exact registered domain, or
@@ -85,7 +87,7 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 }
 
 func instanceOf(row db.InstanceByIDRow) *Instance {
-	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked}
+	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked, AllowRegistration: row.AllowRegistration}
 }
 
 // canonicalHost returns a Host header as domains are stored: without port and

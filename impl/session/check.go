@@ -19,10 +19,6 @@ import (
 	"github.com/writ-id/writ/impl/user"
 )
 
-// passwordAttempts is after how many wrong passwords in a row no more is
-// compared; 0 is never, until lockout settings decide it.
-const passwordAttempts = 0
-
 // errCheck is the answer to every check that fails. Whether there is such a user,
 // whether they may sign in and which check it was is not told (SEC-170).
 var errCheck = fault.New(fault.FailedPrecondition, "CHECK_FAILED", "a check failed")
@@ -105,7 +101,7 @@ func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3
 	found, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
 	if store.NoRow(err) {
 		if checks.GetPassword() != nil { // as long as with a user
-			_, _ = user.CheckPassword(ctx, s.DB.Conn(ctx), params.InstanceID, "", checks.GetPassword().GetPassword(), passwordAttempts)
+			_, _ = user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), params.InstanceID, "", checks.GetPassword().GetPassword())
 		}
 		return errCheck
 	}
@@ -127,7 +123,7 @@ func errUserKnown() error {
 
 // checkPassword compares a password.
 func (s *Service) checkPassword(ctx context.Context, instanceID, userID, password string) error {
-	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), instanceID, userID, password, passwordAttempts)
+	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), instanceID, userID, password)
 	if err == nil && !right {
 		return errCheck
 	}

@@ -3,23 +3,34 @@ package user
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
 )
 
+// passwordAttempts is how many wrong passwords a user may be given, on all roads, in
+// a period that begins with the first of them. It ends by itself, so that nobody can
+// keep a user out for good (SEC-177).
+const (
+	passwordAttempts = 10
+	passwordPeriod   = 10 * time.Minute
+)
+
 // CheckPassword reports whether a password is that of a user. It is the one way
 // to try a password: every road counts its failures on the same user (SEC-174),
 // before the password is compared and taken back after, so that parallel guesses
-// all count (SEC-176). After attempts failures in a row nothing is right any more;
-// 0 is no limit. A user without a password, or none, takes as long (SEC-170).
+// all count (SEC-176). After passwordAttempts failures nothing is right until the
+// period ends. A user without a password, or none, takes as long (SEC-170).
 //
 // A hash from another system is replaced by one of ours when the password is
 // right (SEC-278).
-func CheckPassword(ctx context.Context, conn db.DBTX, instanceID, userID, password string, attempts int32) (bool, error) {
+func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID, userID, password string) (bool, error) {
 	queries := db.New()
-	hash, err := queries.TryPassword(ctx, conn, db.TryPasswordParams{InstanceID: instanceID, ID: userID, AttemptsLimit: attempts})
+	hash, err := queries.TryPassword(ctx, conn, db.TryPasswordParams{
+		InstanceID: instanceID, ID: userID, Now: now, PeriodEnd: now.Add(passwordPeriod), AttemptsLimit: passwordAttempts,
+	})
 	if err != nil && !store.NoRow(err) {
 		return false, err
 	}

@@ -89,7 +89,7 @@ func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv
 	if password.CurrentPassword == nil {
 		return nil
 	}
-	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), user.InstanceID, user.ID, password.GetCurrentPassword(), 0)
+	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), user.InstanceID, user.ID, password.GetCurrentPassword())
 	if err == nil && !matches {
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}

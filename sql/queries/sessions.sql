@@ -8,10 +8,13 @@ WHERE u.instance_id = @instance_id AND u.user_type = 1 AND u.state = 1 AND o.sta
         SELECT d.org_id FROM domains d WHERE d.instance_id = @instance_id AND d.domain = @domain::text AND d.org_id IS NOT NULL AND d.is_verified)));
 
 -- name: TryPassword :one
--- Counts a failure before the password is compared, and takes it back when it was
--- right: so parallel guesses are all counted (SEC-176). A limit of 0 is none.
-UPDATE users SET failed_password_attempts = failed_password_attempts + 1
-WHERE instance_id = @instance_id AND id = @id AND (@attempts_limit::int = 0 OR failed_password_attempts < @attempts_limit::int)
+-- Counts a failure before the password is compared, if the user has one left in
+-- this period; it is taken back when the password was right. So parallel guesses
+-- are all counted (SEC-176).
+UPDATE users SET
+    failed_password_attempts = CASE WHEN failed_password_until <= @now::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
+    failed_password_until = CASE WHEN failed_password_until <= @now::timestamptz THEN @period_end::timestamptz ELSE failed_password_until END
+WHERE instance_id = @instance_id AND id = @id AND (failed_password_until <= @now::timestamptz OR failed_password_attempts < @attempts_limit::int)
 RETURNING coalesce(password_hash, '')::text AS password_hash;
 
 -- name: UncountPassword :exec

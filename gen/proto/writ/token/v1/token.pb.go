@@ -446,7 +446,15 @@ type Flow struct {
 	// The session that is being authenticated.
 	SessionId string `protobuf:"bytes,13,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// The user it has to be; empty: any.
-	UserId        string `protobuf:"bytes,14,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	UserId string `protobuf:"bytes,14,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The e-mail address that a code was sent to.
+	Address string `protobuf:"bytes,15,opt,name=address,proto3" json:"address,omitempty"`
+	// The user whom that code is for, who may not exist.
+	CodeUserId string `protobuf:"bytes,16,opt,name=code_user_id,json=codeUserId,proto3" json:"code_user_id,omitempty"`
+	// Whether the user is registering.
+	Registering bool `protobuf:"varint,17,opt,name=registering,proto3" json:"registering,omitempty"`
+	// What the next page tells first.
+	Notice        string `protobuf:"bytes,18,opt,name=notice,proto3" json:"notice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +587,89 @@ func (x *Flow) GetUserId() string {
 	return ""
 }
 
+func (x *Flow) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Flow) GetCodeUserId() string {
+	if x != nil {
+		return x.CodeUserId
+	}
+	return ""
+}
+
+func (x *Flow) GetRegistering() bool {
+	if x != nil {
+		return x.Registering
+	}
+	return false
+}
+
+func (x *Flow) GetNotice() string {
+	if x != nil {
+		return x.Notice
+	}
+	return ""
+}
+
+// Form makes a form one of the browser it was shown to.
+type Form struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The SHA-256 of the value of that browser's cookie.
+	Browser []byte `protobuf:"bytes,1,opt,name=browser,proto3" json:"browser,omitempty"`
+	// When it was shown.
+	ShownAt       int64 `protobuf:"varint,2,opt,name=shown_at,json=shownAt,proto3" json:"shown_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Form) Reset() {
+	*x = Form{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Form) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Form) ProtoMessage() {}
+
+func (x *Form) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Form.ProtoReflect.Descriptor instead.
+func (*Form) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Form) GetBrowser() []byte {
+	if x != nil {
+		return x.Browser
+	}
+	return nil
+}
+
+func (x *Form) GetShownAt() int64 {
+	if x != nil {
+		return x.ShownAt
+	}
+	return 0
+}
+
 var File_writ_token_v1_token_proto protoreflect.FileDescriptor
 
 const file_writ_token_v1_token_proto_rawDesc = "" +
@@ -625,7 +716,7 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\x03amr\x18\v \x03(\tR\x03amr\x12\x1d\n" +
 	"\n" +
 	"expires_at\x18\f \x01(\x03R\texpiresAt\x12\x16\n" +
-	"\x06claims\x18\r \x03(\tR\x06claims\"\x82\x03\n" +
+	"\x06claims\x18\r \x03(\tR\x06claims\"\xf8\x03\n" +
 	"\x04Flow\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x1d\n" +
 	"\n" +
@@ -646,7 +737,15 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"login_name\x18\f \x01(\tR\tloginName\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\r \x01(\tR\tsessionId\x12\x17\n" +
-	"\auser_id\x18\x0e \x01(\tR\x06userIdB7Z5github.com/writ-id/writ/gen/proto/writ/token/v1;tokenb\x06proto3"
+	"\auser_id\x18\x0e \x01(\tR\x06userId\x12\x18\n" +
+	"\aaddress\x18\x0f \x01(\tR\aaddress\x12 \n" +
+	"\fcode_user_id\x18\x10 \x01(\tR\n" +
+	"codeUserId\x12 \n" +
+	"\vregistering\x18\x11 \x01(\bR\vregistering\x12\x16\n" +
+	"\x06notice\x18\x12 \x01(\tR\x06notice\";\n" +
+	"\x04Form\x12\x18\n" +
+	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x19\n" +
+	"\bshown_at\x18\x02 \x01(\x03R\ashownAtB7Z5github.com/writ-id/writ/gen/proto/writ/token/v1;tokenb\x06proto3"
 
 var (
 	file_writ_token_v1_token_proto_rawDescOnce sync.Once
@@ -660,12 +759,13 @@ func file_writ_token_v1_token_proto_rawDescGZIP() []byte {
 	return file_writ_token_v1_token_proto_rawDescData
 }
 
-var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_writ_token_v1_token_proto_goTypes = []any{
 	(*AccessToken)(nil),  // 0: writ.token.v1.AccessToken
 	(*RefreshToken)(nil), // 1: writ.token.v1.RefreshToken
 	(*Code)(nil),         // 2: writ.token.v1.Code
 	(*Flow)(nil),         // 3: writ.token.v1.Flow
+	(*Form)(nil),         // 4: writ.token.v1.Form
 }
 var file_writ_token_v1_token_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -686,7 +786,7 @@ func file_writ_token_v1_token_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_token_v1_token_proto_rawDesc), len(file_writ_token_v1_token_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -237,6 +237,35 @@ func (m *Flow) AppendJSON(b []byte) []byte {
 	b = append(b, "\"userId\":"...)
 	b = wire.AppendString(b, m.GetUserId())
 	b = append(b, ',')
+	b = append(b, "\"address\":"...)
+	b = wire.AppendString(b, m.GetAddress())
+	b = append(b, ',')
+	b = append(b, "\"codeUserId\":"...)
+	b = wire.AppendString(b, m.GetCodeUserId())
+	b = append(b, ',')
+	b = append(b, "\"registering\":"...)
+	b = strconv.AppendBool(b, m.GetRegistering())
+	b = append(b, ',')
+	b = append(b, "\"notice\":"...)
+	b = wire.AppendString(b, m.GetNotice())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Form) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"browser\":"...)
+	b = wire.AppendBytes(b, m.GetBrowser())
+	b = append(b, ',')
+	b = append(b, "\"shownAt\":"...)
+	b = wire.AppendInt64(b, m.GetShownAt())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

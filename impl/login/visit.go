@@ -1,0 +1,317 @@
+package login
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/token"
+)
+
+// flowLifetime is how long a login may take, and how long a form is good.
+const flowLifetime = time.Hour
+
+// maxForm bounds the body of a form; a sealed flow is the longest of its fields.
+const maxForm = 64 << 10
+
+// visit is one request to a page.
+type visit struct {
+	*Pages
+	w        http.ResponseWriter
+	r        *http.Request
+	instance *policy.Instance
+	cookies  *cookies
+	changed  bool // whether the browser is to get other session tokens
+	flow     *tokenv1.Flow
+	words    words
+	form     url.Values // of a POST
+	sessions []known    // those of the browser, once they were read
+}
+
+// problem is a Problem on the way to the error page.
+type problem struct{ Problem }
+
+// Error implements error.
+func (p *problem) Error() string { return p.Code }
+
+func refuse(status int, code string) error { return &problem{Problem{Status: status, Code: code}} }
+
+// errExpired is the answer to a flow or a form that is too old, of another browser
+// or none at all: which of them is not told.
+var errExpired = refuse(http.StatusBadRequest, "login_expired")
+
+// serve serves a page.
+func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
+	instance, err := p.Instance(r)
+	if err != nil {
+		return err
+	}
+	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
+	v.words = p.wordsFor(r, instance, "")
+	switch {
+	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+		if r.URL.Query().Get("flow") == "" {
+			if r.URL.Path != pathName { // a page by itself: begin at the first
+				http.Redirect(w, r, pathName, http.StatusSeeOther)
+				return nil
+			}
+			v.flow = &tokenv1.Flow{Browser: v.cookies.bind(w), StartedAt: p.Now().Unix()}
+		} else if err := v.open(r.URL.Query().Get("flow")); err != nil {
+			return err
+		}
+	case r.Method == http.MethodPost && s.take != nil:
+		if err := p.readForm(w, r); err != nil {
+			return err
+		}
+		v.form = r.PostForm
+		if err := v.open(v.form.Get("flow")); err != nil {
+			return err
+		}
+	default:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		return refuse(http.StatusMethodNotAllowed, "method_not_allowed")
+	}
+	v.words = p.wordsFor(r, instance, v.flow.GetLanguage())
+	if r.Method == http.MethodPost {
+		return s.take(v)
+	}
+	return s.show(v)
+}
+
+// readForm reads a form that one of our own pages sent (SEC-143).
+func (p *Pages) readForm(w http.ResponseWriter, r *http.Request) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
+		return refuse(http.StatusUnsupportedMediaType, "unsupported_media_type")
+	}
+	if !sameOrigin(r, p.Issuer(r)) {
+		return refuse(http.StatusForbidden, "cross_site")
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		if _, long := errors.AsType[*http.MaxBytesError](err); long {
+			return refuse(http.StatusRequestEntityTooLarge, "too_large")
+		}
+		return refuse(http.StatusBadRequest, "invalid_request")
+	}
+	return nil
+}
+
+// sameOrigin reports whether a page of ours sent a form. Our pages have no
+// referrer, so browsers say that the origin is null; then, as when it is absent,
+// Sec-Fetch-Site decides, which no script can set. Who sends neither is no browser
+// of today, and still needs the cookie.
+func sameOrigin(r *http.Request, issuer string) bool {
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
+	if site != "" && site != "same-origin" {
+		return false
+	}
+	return origin == "" || origin == "null" || strings.EqualFold(origin, issuer)
+}
+
+// open reads a flow, which has to be one of this browser (SEC-142).
+func (v *visit) open(sealed string) error {
+	flow := &tokenv1.Flow{}
+	if err := v.Box.Open(v.r.Context(), v.instance.ID, token.Flow, sealed, flow); err != nil {
+		if errors.Is(err, token.ErrInvalid) {
+			return errExpired
+		}
+		return err
+	}
+	if !v.mine(flow.GetBrowser()) || !v.recent(flow.GetStartedAt()) {
+		return errExpired
+	}
+	v.flow = flow
+	return nil
+}
+
+// mine reports whether the hash of a cookie is that of this browser's.
+func (v *visit) mine(hash []byte) bool { return len(hash) > 0 && bytes.Equal(hash, v.cookies.hash()) }
+
+func (p *Pages) recent(at int64) bool {
+	age := p.Now().Sub(time.Unix(at, 0))
+	return age < flowLifetime && age > -time.Minute
+}
+
+// sealed returns the flow as it travels.
+func (v *visit) sealed() (string, error) {
+	return v.Box.Seal(v.r.Context(), v.instance.ID, token.Flow, v.flow)
+}
+
+// to sends the browser to a page, with the flow as it is now.
+func (v *visit) to(path string) error {
+	sealed, err := v.sealed()
+	if err != nil {
+		return err
+	}
+	v.leave()
+	http.Redirect(v.w, v.r, path+"?flow="+sealed, http.StatusSeeOther)
+	return nil
+}
+
+// leave gives the browser the session tokens it is to keep; it comes before
+// whatever writes the answer.
+func (v *visit) leave() {
+	if v.changed {
+		v.cookies.keep(v.w)
+		v.changed = false
+	}
+	v.w.Header().Set("Cache-Control", "no-store")
+}
+
+// load reads the sessions of the browser of those users who may go on here:
+// sessions of others do not count on any road (SEC-018).
+func (v *visit) load() error {
+	all, err := v.known(v.r.Context(), v.instance.ID, v.cookies.tokens)
+	v.sessions = nil
+	for i := range all {
+		if !all[i].IsActive && !v.flow.GetRegistering() {
+			continue
+		}
+		if (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
+			v.sessions = append(v.sessions, all[i])
+		}
+	}
+	return err
+}
+
+// find returns a session of the browser by its ID.
+func (v *visit) find(id string) *known {
+	for i := range v.sessions {
+		if v.sessions[i].ID == id && id != "" {
+			return &v.sessions[i]
+		}
+	}
+	return nil
+}
+
+// fresh reports whether the password was proven as late as the flow asks for.
+func (v *visit) fresh(k *known) bool {
+	return !v.flow.GetFresh() && k.PasswordVerifiedAt != nil && k.PasswordVerifiedAt.Unix() >= v.flow.GetNotBefore()
+}
+
+// next returns the page that a session needs next, "" when it needs none. It is the
+// one place that decides; every page asks it, so none can be left out (SEC-144).
+func (v *visit) next(k *known) string {
+	now := v.Now()
+	switch {
+	case k == nil && v.flow.GetLoginName() == "":
+		return pathName
+	case k == nil, !k.hasPassword(now), !v.fresh(k):
+		return pathPassword
+	case !k.IsActive && v.flow.GetRegistering():
+		return pathVerify
+	case !k.IsActive:
+		return pathPassword
+	case !k.hasFactor(now):
+		return k.factors()[0]
+	case k.PasswordChangeRequired:
+		return pathChange
+	}
+	return ""
+}
+
+// current reads the session that is being authenticated anew.
+func (v *visit) current() (*known, error) {
+	if err := v.load(); err != nil {
+		return nil, err
+	}
+	return v.find(v.flow.GetSessionId()), nil
+}
+
+// at reads the session that is being authenticated and reports whether page is what
+// it needs; when not, the browser is sent to the page that is.
+func (v *visit) at(pages ...string) (*known, error) {
+	k, err := v.current()
+	if err != nil {
+		return nil, err
+	}
+	next := v.next(k)
+	for _, page := range pages {
+		if next == page {
+			return k, nil
+		}
+	}
+	if next == "" {
+		next = pathAccounts // a GET finishes nothing
+	}
+	return nil, v.to(next)
+}
+
+// advance goes on after a proof, by what is stored now: to the next page, or back
+// to who began the login.
+func (v *visit) advance() error {
+	k, err := v.current()
+	if err != nil {
+		return err
+	}
+	if next := v.next(k); next != "" {
+		return v.to(next)
+	}
+	if v.flow.GetRequest() == "" {
+		return v.to(pathAccounts)
+	}
+	v.leave()
+	v.Finish(v.w, v.r, v.instance, v.flow, k.session(v.Now()))
+	return nil
+}
+
+// Begin sends the browser to the first page of a login: flow holds what the
+// request asks for.
+func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
+	if err := p.begin(w, r, instance, flow); err != nil {
+		p.fail(w, r, err)
+	}
+}
+
+func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) error {
+	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: flow}
+	if r.Method == http.MethodPost && v.cookies.browser == "" && flow.GetRequest() != "" {
+		// A form of another site comes without our cookies, which are Lax. Asking by GET
+		// brings them, so that none is overwritten and no session overlooked.
+		v.leave()
+		http.Redirect(w, r, p.restart(flow.GetRequest()), http.StatusSeeOther)
+		return nil
+	}
+	flow.Browser, flow.StartedAt = v.cookies.bind(w), p.Now().Unix()
+	flow.SessionId, flow.LoginName = "", ""
+	if len(flow.GetLoginHint()) > maxName {
+		flow.LoginHint = ""
+	}
+	if err := v.load(); err != nil {
+		return err
+	}
+	switch {
+	case flow.GetCreate() && instance.AllowRegistration:
+		return v.to(pathRegister)
+	case len(v.sessions) > 1, flow.GetChoose() && len(v.sessions) > 0:
+		return v.to(pathAccounts)
+	case len(v.sessions) == 1 && flow.GetLoginHint() == "":
+		flow.LoginHint = v.sessions[0].LoginName // to sign in again
+	}
+	return v.to(pathName)
+}
+
+// restart returns where an authorization request begins anew.
+func (p *Pages) restart(request string) string { return "/oauth/v2/authorize?" + request }
+
+// inTime runs what must not tell by its time what it found, and answers at the next
+// multiple of a quarter of a second (SEC-170).
+func inTime(ctx context.Context, do func() error) error {
+	const quantum = 250 * time.Millisecond
+	begun := time.Now()
+	err := do()
+	timer := time.NewTimer(quantum - time.Since(begun)%quantum)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+-- name: BrowserSessions :many
+-- The sessions of a browser, by the hashes of their tokens, with what decides
+-- whether they are complete and what the pages show of their users.
+SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
+    (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
+    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active, u.state AS user_state,
+    u.password_change_required, u.password_changed, u.preferred_language,
+    s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
+    EXISTS (SELECT FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 1 AND a.is_verified)::bool AS has_totp,
+    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 2 AND a.is_verified
+        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS sms_address,
+    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 3 AND a.is_verified
+        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS email_address
+FROM sessions s
+JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id
+JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
+LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+WHERE s.instance_id = @instance_id AND s.token_hash = ANY(@hashes::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz);
+
+-- name: ExtendSession :exec
+-- A session that is used lives on; the time it was extended to says when the next
+-- time is due.
+UPDATE sessions SET expiration_date = @expiration_date::timestamptz
+WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timestamptz AND expiration_date > @now::timestamptz;
+
+-- name: LoginCandidates :many
+-- Who a name can mean to the login, the best meaning first: a login name, a
+-- username of the default organization, a verified e-mail address. Only humans who
+-- can sign in now, and only where the login is restricted to. One statement for
+-- every name, so that it takes the same time (SEC-170).
+SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
+    u.email, u.is_email_verified, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+FROM (
+    SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @username_folded::text AND n.org_id = (
+        SELECT dn.org_id FROM domains dn WHERE dn.instance_id = @instance_id AND dn.domain = @domain::text AND dn.org_id IS NOT NULL AND dn.is_verified)
+    UNION ALL
+    SELECT 2, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @name_folded::text AND n.org_id = @default_org::text
+    UNION ALL
+    (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> '' LIMIT 2)
+) named
+JOIN users u ON u.instance_id = @instance_id AND u.id = named.id
+JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
+LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+WHERE u.user_type = 1 AND u.state = 1 AND o.state = 1
+  AND (@only_org::text = '' OR u.org_id = @only_org) AND (@only_user::text = '' OR u.id = @only_user)
+ORDER BY named.rank, u.id;
+
+-- name: PutUserCode :exec
+-- A newer code voids the one before.
+INSERT INTO user_codes (instance_id, user_id, purpose, address, salt, hash, attempts, expiration_date)
+VALUES (@instance_id, @user_id, @purpose, @address, @salt, @hash, 0, @expiration_date)
+ON CONFLICT ON CONSTRAINT user_codes_pkey DO UPDATE
+SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, attempts = 0, expiration_date = excluded.expiration_date;
+
+-- name: TryUserCode :one
+-- Counts an attempt before anybody learns whether it was right, so that parallel
+-- ones cannot be more than there may be (REL-027).
+UPDATE user_codes SET attempts = attempts + 1
+WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
+RETURNING address, salt, hash;
+
+-- name: UseUserCode :execrows
+-- Of parallel uses one deletes the row.
+DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND hash = @hash;
+
+-- name: CodeUser :one
+-- Whom a code was made for, as the pages have to know them.
+SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
+    (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+WHERE u.instance_id = @instance_id AND u.id = @id AND u.user_type = 1 AND u.org_id IS NOT NULL;
+
+-- name: UserOfEmail :one
+-- Who has proven an e-mail address; the oldest when there are several.
+SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
+WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND user_type = 1
+ORDER BY creation_date, id LIMIT 1;
+
+-- name: SessionsOfUser :many
+SELECT id FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id::text ORDER BY id;
+
+-- name: RevokeGrantsOfUser :exec
+-- Whatever a login gave clients in the name of a user is no good any more.
+UPDATE oauth_grants SET revoked = true WHERE instance_id = @instance_id AND user_id = @user_id AND NOT revoked;
