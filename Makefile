@@ -1,6 +1,8 @@
 # make run       builds and starts `writ dev`
 # make test      everything CI checks: generated code, lint, unit, integration, conformance
 # make check     the fast part, for every edit
+# make conformance URL=https://op.example CONFIG=conf.json
+#                only the OpenID Connect suite, against any provider
 # make generate  contracts/ and sql/ to gen/
 # make bench     the numbers of BENCHMARKS.md; bench-resources and bench-oauth are its halves
 
@@ -19,7 +21,7 @@ RACE := -race -timeout 10m
 .PHONY: help run build test check generate generated lint unit conformance contract fuzz breaking bench bench-resources bench-oauth clean needs-go needs-postgres
 
 help: ## list the targets
-	@grep -hE '^# make' Makefile | sed 's/^# //'
+	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
 
 needs-go:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install it from your package manager or the Go website" >&2; exit 1; }
@@ -60,10 +62,17 @@ check: needs-go ## vet and the tests that need no server
 unit: needs-go
 	@$(GO) test $(RACE) ./cmd/... ./contracts/... ./impl/...
 
+# CONFIG says which clients and which user the provider has: conformance/oidc/config.go.
+ifdef URL
+conformance: needs-go
+	@$(GO) run ./conformance/oidc/run -url '$(URL)' -config '$(CONFIG)' -results '$(OIDC_RESULTS)'
+else
 conformance: contract fuzz
+endif
 
+OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
 contract: build
-	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ $(GO) test $(RACE) ./conformance/...
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(RACE) ./conformance/...
 
 test: generated lint unit conformance
 

@@ -40,7 +40,8 @@ DIR/credentials.json); without it everything is removed at exit.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-	d.add(cmd, "127.0.0.1:8080", 0)
+	d.add(cmd, "127.0.0.1:8080", 0, true)
+	cmd.Flags().BoolVar(&d.tls, "tls", false, "serve https, with a certificate of its own (DIR/tls.crt) unless one is named")
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
 	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
 	return cmd
@@ -49,6 +50,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 type dev struct {
 	nodeFlags
 	dataDir, readyFile string
+	tls                bool
 }
 
 func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
@@ -106,13 +108,25 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if d.tls && d.tlsCert == "" {
+		if d.tlsCert, d.tlsKey, err = ownCertificate(dir); err != nil {
+			return err
+		}
+	}
 	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}, External: server.External{Scheme: "http"}, TokenEndpointAudience: true,
+		DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}, External: server.External{Scheme: d.scheme()},
 	}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	return err
+}
+
+func (d *dev) scheme() string {
+	if d.tlsCert != "" {
+		return "https"
+	}
+	return "http"
 }
 
 func (d *dev) seedFile() (*seed.File, error) {
@@ -205,8 +219,8 @@ type readyClient struct {
 
 // newReadyInfo picks from what a seed came to the first of each kind. Key files
 // are written to dir.
-func newReadyInfo(addr net.Addr, applied *seed.Applied, dir string) (readyInfo, error) {
-	info := readyInfo{Issuer: "http://" + addr.String(), Addr: addr.String(), Clients: map[string]readyClient{}}
+func newReadyInfo(issuer string, addr net.Addr, applied *seed.Applied, dir string) (readyInfo, error) {
+	info := readyInfo{Issuer: issuer, Addr: addr.String(), Clients: map[string]readyClient{}}
 	first := func(to *string, value string) {
 		if *to == "" {
 			*to = value
@@ -272,7 +286,7 @@ func keyFile(dir, name, key string) (string, error) {
 // announce tells that the server answers: to people in words, to scripts in the
 // ready file and, off a terminal, as one line of JSON.
 func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied, dir string) error {
-	info, err := newReadyInfo(listener.Addr(), applied, dir)
+	info, err := newReadyInfo(d.scheme()+"://"+listener.Addr().String(), listener.Addr(), applied, dir)
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,11 @@ type nodeFlags struct {
 	drainDelay          time.Duration
 	outgoingAllow       []string
 	outgoingDNS         string
+	tlsCert, tlsKey     string
+	tokenAudience       bool
 }
 
-func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration) {
+func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
@@ -56,6 +58,9 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
 	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
 	flags.StringVar(&f.outgoingDNS, "outgoing-dns", "", "host:port of the DNS server for those calls; the system's when empty")
+	flags.StringVar(&f.tlsCert, "tls-cert-file", "", "certificate chain in PEM to serve TLS with; without it TLS ends at your proxy")
+	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
+	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
 
@@ -114,7 +119,11 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
-	c.Outgoing = out
+	c.Outgoing, c.TokenEndpointAudience = out, f.tokenAudience
+	var err error
+	if c.TLS, err = f.certificate(); err != nil {
+		return err
+	}
 	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now

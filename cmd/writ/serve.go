@@ -18,6 +18,7 @@ func newServe() *cobra.Command {
 	var databaseURL, masterKey, masterKeyFile string
 	var migrate bool
 	var connections int
+	var external server.External
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a node on the PostgreSQL you name",
@@ -29,6 +30,9 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
+			if external.Scheme != "http" && external.Scheme != "https" {
+				return usageError{errors.New("--external-scheme has to be http or https")}
+			}
 			if databaseURL == "" {
 				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
 			}
@@ -70,16 +74,18 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 				}
 				printGenerated(cmd.OutOrStdout(), applied)
 			}
-			return flags.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer}, listener, func() error {
+			return flags.serve(ctx, server.Config{DB: db, Logger: logger, Sealer: sealer, External: external}, listener, func() error {
 				logger.Info("ready", "addr", listener.Addr().String())
 				return nil
 			})
 		},
 	}
-	flags.add(cmd, ":8080", 5*time.Second)
+	flags.add(cmd, ":8080", 5*time.Second, false)
 	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
 	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key that keeps secrets unreadable in the database; `writ keys new-master` makes one")
 	cmd.Flags().StringVar(&masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY, a command line can be read by others")
+	cmd.Flags().StringVar(&external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
+	cmd.Flags().StringVar(&external.Port, "external-port", "", "the port, if it is not that of the scheme")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, as `writ migrate up` does")
 	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
 	return cmd

@@ -47,17 +47,23 @@ func (c *call) readHint(text string) (*hint, error) {
 	return found, nil
 }
 
-// hinted returns the user that a hint names, if it was issued to the client; what is
-// no good hint names nobody.
+// hinted returns the user that a hint names, if it was issued to the client. What is
+// no good hint names nobody; then nobody can be meant silently either.
 func (a *authorization) hinted(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
 	found, err := a.readHint(text)
-	if err != nil || found == nil || found.clientID != a.client.ClientID {
+	if err != nil {
 		return "", err
 	}
-	return found.userID, nil
+	if found != nil && found.clientID == a.client.ClientID {
+		return found.userID, nil
+	}
+	if a.asks(promptNone) {
+		return "", refuse("login_required", "id_token_hint is not an ID token of this issuer for the client")
+	}
+	return "", nil
 }
 
 // Logout signs the user of the browser out (OpenID Connect RP-Initiated Logout;

@@ -8,6 +8,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -60,6 +61,9 @@ type Config struct {
 	TokenEndpointAudience bool
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
+	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
+	// serves HTTP/2, gRPC included.
+	TLS *tls.Config
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
@@ -105,6 +109,7 @@ func New(c Config) (*Server, error) {
 	if c.Sealer == nil {
 		c.Sealer = secret.NoKey{}
 	}
+	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
 	if c.Sender == nil {
 		c.Sender = message.LogSender{Logger: c.Logger}
 	}
@@ -160,7 +165,7 @@ func New(c Config) (*Server, error) {
 func (s *Server) provide(services *Services, roles *policy.Roles) {
 	box := &token.Box{DB: s.DB, Sealer: s.Sealer, Now: s.Now}
 	s.pages = login.New(login.Config{
-		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: s.Sealer,
+		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: s.Sealer, Logger: s.Logger,
 		Instance: func(r *http.Request) (*policy.Instance, error) { return s.chain.PublicInstance(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
 			instance, err := s.chain.PublicInstance(r.Context(), r.Host)
@@ -205,10 +210,12 @@ func (s *Server) forget() {
 func newHTTP(handler http.Handler, c Config) *http.Server {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(c.SharedHTTP2)
+	protocols.SetHTTP2(c.TLS != nil)
+	protocols.SetUnencryptedHTTP2(c.SharedHTTP2 && c.TLS == nil)
 	return &http.Server{
 		Handler:           handler,
 		Protocols:         protocols,
+		TLSConfig:         c.TLS,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,
@@ -243,9 +250,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	go watchHealth(background, s.health, s.services, s.Ready)
 
 	failed := make(chan error, 2)
-	if s.SharedHTTP2 {
+	switch {
+	case s.TLS != nil:
+		go func() { failed <- s.http.ServeTLS(listener, "", "") }()
+	case s.SharedHTTP2:
 		go func() { failed <- s.http.Serve(listener) }()
-	} else {
+	default:
 		grpcConns, webConns := split(listener)
 		go func() { failed <- s.grpc.Serve(grpcConns) }()
 		go func() { failed <- s.http.Serve(webConns) }()
