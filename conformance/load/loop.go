@@ -115,16 +115,21 @@ func measure(of processes, workers []call, conns []*conn, length time.Duration) 
 	return s, nil
 }
 
-// together makes a call n times over all workers, before a measurement: to log
-// in, to get tokens.
+// together does something for all workers at once, before a measurement.
 func together(workers int, do func(worker int) error) error {
-	errs := make([]error, workers)
+	errs := make(chan error, workers)
 	var group sync.WaitGroup
 	for i := range workers {
-		group.Go(func() { errs[i] = do(i) })
+		group.Go(func() { errs <- do(i) })
 	}
 	group.Wait()
-	return errors.Join(errs...)
+	close(errs)
+	for err := range errs { // the first will do: the others are mostly the same
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cheapest returns the sample that cost least: the others had company.

@@ -26,7 +26,6 @@ type ready struct {
 	AdminToken string `json:"admin_token"`
 	User       struct {
 		LoginName string `json:"login_name"`
-		Password  string `json:"password"`
 	} `json:"user"`
 	ServiceUser registered            `json:"service_user"`
 	Clients     map[string]registered `json:"clients"`
@@ -73,10 +72,15 @@ type provider struct {
 	// apps by the algorithm of their ID tokens, and "JWT RS256", "JWT ES256" for
 	// those whose access tokens are JWTs that can be introspected.
 	apps map[string]registered
+	// people has somebody for each worker: a provider may well refuse many logins of
+	// one user at a time.
+	people [connections]person
 	// use makes the instance sign with an algorithm, where that is not the matter
 	// of the client.
 	use func(ctx context.Context, algorithm string) error
 }
+
+type person struct{ loginName, password string }
 
 type endpoints struct {
 	Issuer        string `json:"issuer"`
@@ -149,6 +153,24 @@ func (p *provider) setUpWrit(ctx context.Context) error {
 	jwt := service{registered{ClientID: secret.ClientID, ClientSecret: secret.ClientSecret}, scope}
 	p.services = map[string]service{"opaque": {p.ready.ServiceUser, scope}, "RS256": jwt, "ES256": jwt}
 
+	const password = "Correct-Horse-Battery-1"
+	for i := range p.people {
+		name := fmt.Sprintf("load-%d", i)
+		body, err := json.Marshal(map[string]any{"username": name, "human": map[string]any{
+			"profile":  map[string]any{"givenName": "Load", "familyName": "Default"},
+			"email":    map[string]any{"address": name + "@load.example", "isVerified": true},
+			"password": map[string]any{"plain": password},
+		}})
+		if err != nil {
+			return err
+		}
+		if err := p.create(ctx, "/resources/v3alpha/users", string(body), &user); err != nil {
+			return err
+		}
+		_, domain, _ := strings.Cut(p.ready.User.LoginName, "@")
+		p.people[i] = person{name + "@" + domain, password}
+	}
+
 	const redirectURI = "http://localhost:9999/callback"
 	for name, form := range map[string]string{"load": "ACCESS_TOKEN_TYPE_BEARER", "load-jwt": "ACCESS_TOKEN_TYPE_JWT"} {
 		body, err := json.Marshal(map[string]any{"projectId": p.ready.ProjectID, "name": name, "oidc": map[string]any{
@@ -173,6 +195,9 @@ func (p *provider) setUpWrit(ctx context.Context) error {
 // setUpPeer names the clients that the peer starts with. It cannot introspect
 // JWTs, so it has no app for them.
 func (p *provider) setUpPeer() {
+	for i := range p.people {
+		p.people[i] = person{fmt.Sprintf("load-%d@default.localhost", i), "any"}
+	}
 	ask := func(resource string) url.Values {
 		values := url.Values{"scope": {"call"}}
 		if resource != "" {
@@ -215,9 +240,9 @@ type tokens struct{ access, refresh, cookies string }
 // pages is the transport of the logins with pages.
 var pages = &http.Transport{MaxIdleConns: 64, MaxIdleConnsPerHost: 64, DisableCompression: true}
 
-// login logs in with a new browser over the pages.
-func (p *provider) login(ctx context.Context, c *conn, app registered) (tokens, error) {
-	agent := browser.New(pages, p.ready.User.LoginName, p.ready.User.Password)
+// login logs somebody in with a new browser over the pages.
+func (p *provider) login(ctx context.Context, c *conn, app registered, who person) (tokens, error) {
+	agent := browser.New(pages, who.loginName, who.password)
 	back, page, err := agent.Visit(ctx, p.authorize(app, ""), app.RedirectURI)
 	if err != nil {
 		return tokens{}, err

@@ -151,7 +151,7 @@ func logins(ctx context.Context, p *provider, kind string) (registered, []tokens
 			return err
 		}
 		defer c.close()
-		all[worker], err = p.login(ctx, c, app)
+		all[worker], err = p.login(ctx, c, app, p.people[worker])
 		return err
 	})
 }
@@ -274,10 +274,14 @@ func withoutSession(algorithm string) func(context.Context, *provider, time.Dura
 		if !ok {
 			return nil, errMissing
 		}
-		return same(func(c *conn) error {
-			_, err := p.login(ctx, c, app)
-			return err
-		}), nil
+		calls := make([]call, connections)
+		for i, who := range p.people {
+			calls[i] = func(c *conn) error {
+				_, err := p.login(ctx, c, app, who)
+				return err
+			}
+		}
+		return calls, nil
 	}
 }
 

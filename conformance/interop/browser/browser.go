@@ -111,7 +111,7 @@ func (a *Agent) Visit(ctx context.Context, address, stop string) (at *url.URL, p
 			return nil, "", err
 		}
 		if res.StatusCode != http.StatusOK {
-			return nil, "", fmt.Errorf("%s %s: %s: %.500s", method, here, res.Status, text)
+			return nil, "", fmt.Errorf("%s %s: %s: %.500s", method, here, res.Status, textOf(string(text)))
 		}
 		next, err := chooseForm(string(text), isHTML(res))
 		if err != nil {
@@ -126,6 +126,21 @@ func (a *Agent) Visit(ctx context.Context, address, stop string) (at *url.URL, p
 		origin = here.Scheme + "://" + here.Host
 	}
 	return nil, "", fmt.Errorf("no end after %d steps: %s", maxSteps, strings.Join(a.Trace, ", "))
+}
+
+// textOf returns what people read on a page.
+func textOf(page string) string {
+	root, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		return page
+	}
+	var words []string
+	for node := range root.Descendants() {
+		if node.Type == html.TextNode && node.Parent.Data != "style" && node.Parent.Data != "script" {
+			words = append(words, strings.Fields(node.Data)...)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 func isHTML(res *http.Response) bool {
