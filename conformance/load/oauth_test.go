@@ -30,6 +30,7 @@ type oauthBench struct {
 	floorAddr  string
 	sides      []*provider
 	statements *statements
+	longest    strings.Builder // the statements of each scenario
 	failed     []string
 }
 
@@ -66,6 +67,9 @@ func TestOAuth(t *testing.T) {
 	t.Logf("### What the floors are made of\n%s", b.primitives())
 	t.Logf("### OAuth and OpenID Connect\n%s", b.measureAll(chosen))
 	t.Logf("### The floor of each scenario\n%s", explain(chosen))
+	if b.longest.Len() > 0 {
+		t.Logf("### Statements of Writ\n| scenario | for each call | µs each | |\n|---|---|---|---|\n%s", b.longest.String())
+	}
 	for _, failure := range b.failed {
 		t.Error(failure)
 	}
@@ -395,7 +399,7 @@ func (b *oauthBench) count(s scenario, p *provider) string {
 		return "failed"
 	}
 	var measured sample
-	n, err := b.statements.during(b.t.Context(), func() (err error) {
+	all, err := b.statements.during(b.t.Context(), func() (err error) {
 		measured, err = measureOn(p, calls, min(b.length, time.Second))
 		return err
 	})
@@ -403,7 +407,14 @@ func (b *oauthBench) count(s scenario, p *provider) string {
 		b.fail(s, p, err)
 		return "failed"
 	}
-	return fmt.Sprintf("%.1f", float64(n)/float64(measured.calls))
+	n, each := int64(0), float64(measured.calls)
+	for _, one := range all {
+		n += one.calls
+		if perCall := float64(one.calls) / each; perCall >= 0.01 {
+			fmt.Fprintf(&b.longest, "| %s | %.2f | %.0f | `%s` |\n", s.name, perCall, float64(one.took.Microseconds())/float64(one.calls), one.title())
+		}
+	}
+	return fmt.Sprintf("%.1f", float64(n)/each)
 }
 
 func (b *oauthBench) fail(s scenario, p *provider, err error) {

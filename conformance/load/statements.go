@@ -80,22 +80,46 @@ func (s *statements) track(ctx context.Context, what string) error {
 	return fmt.Errorf("pg_stat_statements.track did not become %s", what)
 }
 
-// during returns how many statements the product sent while work ran, those of
-// its background work too.
-func (s *statements) during(ctx context.Context, work func() error) (n int64, err error) {
+// statement is one of the product's and what it took.
+type statement struct {
+	text  string
+	calls int64
+	took  time.Duration // all calls
+}
+
+// during returns the statements that the product sent while work ran, those of
+// its background work too, the one that took longest first.
+func (s *statements) during(ctx context.Context, work func() error) (all []statement, err error) {
 	if err := s.track(ctx, "top"); err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.track(ctx, "none")) }()
 	if _, err := s.conn.Exec(ctx, "SELECT pg_stat_statements_reset()"); err != nil {
-		return 0, err
+		return nil, err
 	}
 	if err := work(); err != nil {
-		return 0, err
+		return nil, err
 	}
-	err = s.conn.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
-		WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'postgres')`).Scan(&n)
-	return n, err
+	rows, err := s.conn.Query(ctx, `SELECT query, calls, total_exec_time FROM pg_stat_statements
+		WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'postgres') ORDER BY total_exec_time DESC`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (one statement, err error) {
+		var millis float64
+		err = row.Scan(&one.text, &one.calls, &millis)
+		one.took = time.Duration(millis * float64(time.Millisecond))
+		return one, err
+	})
+}
+
+// title returns the beginning of a statement on one line.
+func (s statement) title() string {
+	text := strings.Join(strings.Fields(s.text), " ")
+	if len(text) > 100 {
+		text = text[:100] + "…"
+	}
+	return text
 }
 
 // algorithmOf returns the alg of a JWT, "" when it is none.
