@@ -78,6 +78,8 @@ type provider struct {
 	// use makes the instance sign with an algorithm, where that is not the matter
 	// of the client.
 	use func(ctx context.Context, algorithm string) error
+	// settle makes a provider what it is after having run for some time.
+	settle func(ctx context.Context) error
 }
 
 type person struct{ loginName, password string }
@@ -93,7 +95,10 @@ type endpoints struct {
 }
 
 func newProvider(name string, of processes, file string) (*provider, error) {
-	p := &provider{name: name, of: of, services: map[string]service{}, apps: map[string]registered{}, use: func(context.Context, string) error { return nil }}
+	p := &provider{
+		name: name, of: of, services: map[string]service{}, apps: map[string]registered{},
+		use: func(context.Context, string) error { return nil }, settle: func(context.Context) error { return nil },
+	}
 	var err error
 	if p.ready, err = readReady(file); err != nil {
 		return nil, err
