@@ -1,7 +1,9 @@
 """What the document cannot tell schemathesis."""
 
+import json
 import os
 import re
+import zlib
 
 import hypothesis
 import jsonschema_rs
@@ -45,6 +47,39 @@ def before_call(context, case, kwargs):
         case.body = []  # too short, and so refused
 
 
+# A client of the node, from its ready file: without one nothing comes further than
+# its authentication.
+CLIENT = json.loads(os.environ.get("CLIENT", "{}"))
+GRANT_TYPES = (
+    "authorization_code", "refresh_token", "client_credentials",
+    "urn:ietf:params:oauth:grant-type:jwt-bearer", "urn:ietf:params:oauth:grant-type:token-exchange",
+)
+
+
+@schemathesis.hook("before_call")
+def known_client(context, case, kwargs):
+    """Makes three of four requests to endpoints of OAuth those of a known client."""
+    if not CLIENT or "OAuth" not in case.operation.definition.raw.get("tags", []):
+        return
+    place = case.body if isinstance(case.body, dict) else case.query
+    chosen = zlib.crc32(repr(place).encode())
+    if not isinstance(place, dict) or not place or chosen % 4 == 0:
+        return
+    place["client_id"] = CLIENT["client_id"]
+    if case.path.endswith("/authorize"):
+        place["redirect_uri"] = CLIENT["redirect_uri"]
+        place["response_type"] = "code"
+        place["scope"] = "openid " + str(place.get("scope", ""))
+    else:
+        place.pop("client_assertion", None)
+        place.pop("client_assertion_type", None)
+        case.headers.pop("Authorization", None)
+        kwargs.get("headers", {}).pop("Authorization", None)
+        place["client_secret"] = CLIENT["client_secret"]
+    if "grant_type" in place:
+        place["grant_type"] = GRANT_TYPES[chosen % len(GRANT_TYPES)]
+
+
 # Why a request that fits the document may be refused as INVALID_ARGUMENT, by the
 # reason of the refusal: rules that no keyword of JSON Schema can say, because they
 # depend on what is stored, on the time, or on how texts are read. Each is in
@@ -77,11 +112,40 @@ BEYOND_SCHEMA = {
 }
 
 
+# The same for the endpoints of OAuth, by their error codes. The schema of a form
+# cannot say which clients, codes and tokens there are, nor which parameters belong
+# to which grant type.
+OAUTH_ERRORS = {
+    "invalid_request": "what is needed depends on grant_type, response_type and the client; parameters are there once",
+    "invalid_client": "which clients there are",
+    "unsupported_grant_type": "the description names the grant types; RFC 6749 has an error of its own for others",
+    "invalid_token": "which tokens there are",
+    "invalid_grant": "which codes and tokens there are",
+    "invalid_scope": "scopes are a list in a text, of what depends on the client",
+    "unauthorized_client": "what the client is allowed",
+}
+
+
+def oauth_error(case, response):
+    """The error code of an endpoint of OAuth, in JSON or on a page."""
+    if "OAuth" not in case.operation.definition.raw.get("tags", []):
+        return None
+    page = re.search(r'id="error-code"[^>]*>([a-z_]+)<', response.text)
+    if page:
+        return page.group(1)
+    try:
+        return response.json().get("error")
+    except ValueError:
+        return None
+
+
 def refusal(response):
     """The Status of an answer of 400, its reason and its words."""
-    if response.status_code != 400:
+    if response.status_code != 400 or "json" not in response.headers.get("content-type", [""])[0]:
         return None, None, []
     status = response.json()
+    if "code" not in status:
+        return None, None, []
     details = status.get("details", [])
     reason = next((d["reason"] for d in details if "reason" in d), None)
     violations = [v for d in details for v in d.get("fieldViolations", [])]
@@ -99,6 +163,8 @@ def declared(case, status, reason):
 
 def positive_data_acceptance(ctx, response, case):
     """The check of that name, which knows only statuses."""
+    if response.status_code in (400, 401) and oauth_error(case, response) in OAUTH_ERRORS:
+        return None
     status, reason, words = refusal(response)
     if status and status["code"] == 9 and declared(case, status, reason):
         return None

@@ -2,7 +2,7 @@
 # Attacks a node with everything its published document says, and with
 # everything it does not say: schemathesis, all checks, all phases, with a token.
 # Starts a node of its own (bin/writ, or WRIT_TEST_BINARY), or uses URL, TOKEN and,
-# for instances and the features of the system, SYSTEM_TOKEN.
+# for instances and the features of the system, SYSTEM_TOKEN, and CLIENT (JSON).
 # EXAMPLES bounds the cases that fuzzing makes for each operation, and SEQUENCES
 # those of linked operations; SEED makes other ones. What coverage makes has no
 # bound: it is about 50 cases an operation.
@@ -28,6 +28,7 @@ if [ -z "${URL:-}" ]; then
   for _ in $(seq 600); do [ -s ready.json ] && break; kill -0 "$node" || { cat log; exit 1; }; sleep 0.1; done
   field() { python3 -c 'import json,sys; print(json.load(open("ready.json"))[sys.argv[1]])' "$1"; }
   URL=$(field issuer) TOKEN=$(field admin_token) SYSTEM_TOKEN=$(field system_token)
+  CLIENT=$(python3 -c 'import json; print(json.dumps(json.load(open("ready.json"))["clients"]["post"]))')
 fi
 
 # What the run stands on, for hooks.py; and all features on, for behind one that
@@ -67,11 +68,13 @@ attack() {
 }
 EXAMPLES=${EXAMPLES:-20}
 SYSTEM_TOKEN=${SYSTEM_TOKEN:-$TOKEN}
-most=(--exclude-tag ServiceFeatures --exclude-tag ServiceInstances)
+export CLIENT=${CLIENT:-{\}} # of the endpoints of OAuth, with its secret
+most=(--exclude-tag ServiceFeatures --exclude-tag ServiceInstances --exclude-tag OAuth)
 attack coverage "$TOKEN" examples,coverage 1 "${most[@]}" &
 beside=$!
 attack stateful "$TOKEN" stateful "${SEQUENCES:-100}" "${most[@]}"
 attack fuzzing "$TOKEN" fuzzing "$EXAMPLES" "${most[@]}"
+attack oauth "$TOKEN" examples,coverage,fuzzing $((5 * EXAMPLES)) --include-tag OAuth
 # Only callers of the system may touch instances.
 attack instances "$SYSTEM_TOKEN" examples,coverage,fuzzing,stateful "$EXAMPLES" --include-tag ServiceInstances
 wait $beside

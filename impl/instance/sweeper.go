@@ -15,6 +15,9 @@ import (
 type Sweeper struct {
 	resource.Env
 	Logger *slog.Logger
+	// More sweeps what else is over by a time, in batches; it returns how many rows that
+	// were.
+	More func(ctx context.Context, before time.Time, batch int32) (int64, error)
 	// Moved, if not nil, returns a channel that is closed when the clock is moved:
 	// then there may be something to sweep at once.
 	Moved func() <-chan struct{}
@@ -49,11 +52,23 @@ func (s *Sweeper) Run(ctx context.Context) {
 // Sweep deletes what is too old now and returns how many events that were.
 func (s *Sweeper) Sweep(ctx context.Context) (int64, error) {
 	queries := db.New()
+	var swept int64
+	if s.More != nil {
+		for {
+			n, err := s.More(ctx, s.Now(), sweepBatch)
+			swept += n
+			if err != nil {
+				return swept, err
+			}
+			if n < sweepBatch {
+				break
+			}
+		}
+	}
 	instances, err := queries.InstancesWithRetention(ctx, s.DB.Pool)
 	if err != nil {
-		return 0, err
+		return swept, err
 	}
-	var swept int64
 	for _, instance := range instances {
 		before := s.Now().Add(-time.Duration(instance.AuditLogRetentionNanos))
 		for {

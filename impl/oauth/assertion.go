@@ -41,19 +41,44 @@ func (c *call) byAssertion(shown credentials, methods []int16) (*client, error) 
 	if found == nil || found.AuthMethodType != methodJWT {
 		return nil, errClient
 	}
-	registered, ok := found.keys[jwt.KeyID]
-	if !ok || registered.Until != nil && !c.now.Before(*registered.Until) {
-		return nil, errClient
-	}
-	public, _, err := key.Parse(registered.Key)
+	public, err := c.keyOf(found, jwt.KeyID)
 	if err != nil {
 		return nil, err
 	}
-	good, err := c.checkAssertion(jwt, public, issuer, false)
+	good, err := c.checkAssertion(jwt, public, issuer, issuer, false)
 	if err == nil && !good {
 		err = errClient
 	}
 	return found, err
+}
+
+// keyOf returns a key that a client registered, if it is good now (SEC-056); no key
+// verifies nothing.
+func (c *call) keyOf(of *client, id string) (crypto.PublicKey, error) {
+	registered, ok := of.keys[id]
+	if !ok || registered.Until != nil && !c.now.Before(*registered.Until) {
+		return nil, nil
+	}
+	public, _, err := key.Parse(registered.Key)
+	return public, err
+}
+
+// subjectOf returns whom a JWT is about that a client signed for an exchange.
+func (c *call) subjectOf(text string, of *client) (userID string, good bool, err error) {
+	jwt, err := token.ParseJWT(text)
+	if err != nil {
+		return "", false, nil
+	}
+	issuer, _ := jwt.Claims.Text("iss")
+	userID, named := jwt.Claims.Text("sub")
+	if issuer != of.ClientID || !named {
+		return "", false, nil
+	}
+	public, err := c.keyOf(of, jwt.KeyID)
+	if err == nil {
+		good, err = c.checkAssertion(jwt, public, issuer, userID, true)
+	}
+	return userID, good, err
 }
 
 // serviceKey is a key of a service user.
@@ -80,14 +105,14 @@ func (c *call) serviceKey(id string) (*serviceKey, error) {
 	})
 }
 
-// checkAssertion reports whether an assertion is good, once, for its issuer: signed
-// by the key, about itself, for this issuer alone, and of now.
-func (c *call) checkAssertion(jwt *token.JWT, public crypto.PublicKey, issuer string, list bool) (bool, error) {
+// checkAssertion reports whether an assertion is good, once: signed by the key, about
+// who it is to be about, for this issuer alone, and of now.
+func (c *call) checkAssertion(jwt *token.JWT, public crypto.PublicKey, issuer, about string, list bool) (bool, error) {
 	if !slices.Contains(signing.Foreign, jwt.Algorithm) || !signing.Verify(jwt.Algorithm, public, jwt.Input, jwt.Signature) || jwt.IsType(signing.AccessToken) {
 		return false, nil
 	}
 	subject, _ := jwt.Claims.Text("sub")
-	if subject != issuer || !c.forUs(jwt, list) {
+	if subject != about || !c.forUs(jwt, list) {
 		return false, nil
 	}
 	end, ok := jwt.Claims.Time("exp")

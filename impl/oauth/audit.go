@@ -104,3 +104,20 @@ func (a *auditor) insert(ctx context.Context, batch []*audited) error {
 func ofOrg(id string) *object.Owner {
 	return &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: id}
 }
+
+// Sweep deletes what can be of no use any more: grants, revocations and used
+// assertions that ended before a time. It returns how many rows that were of the
+// table that had most.
+func (s *Server) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	before = before.Add(-time.Minute) // clocks differ
+	grants, err := s.queries.SweepGrants(ctx, s.DB.Pool, db.SweepGrantsParams{Before: before, Batch: batch})
+	if err != nil {
+		return 0, err
+	}
+	revoked, err := s.queries.SweepRevoked(ctx, s.DB.Pool, db.SweepRevokedParams{Before: before, Batch: batch})
+	if err != nil {
+		return grants, err
+	}
+	used, err := s.queries.SweepAssertions(ctx, s.DB.Pool, db.SweepAssertionsParams{Before: before, Batch: batch})
+	return max(grants, revoked, used), err
+}

@@ -20,6 +20,11 @@ func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Sec
 // hint is an ID token that was issued here, however long ago.
 type hint struct {
 	userID, clientID, sessionID string
+
+	ends     time.Time
+	authTime int64
+	amr      []string
+	actor    []byte
 }
 
 // readHint reads an ID token hint: signed by a key of the instance, retired ones
@@ -41,6 +46,11 @@ func (c *call) readHint(text string) (*hint, error) {
 	found.userID, _ = jwt.Claims.Text("sub")
 	found.sessionID, _ = jwt.Claims.Text("sid")
 	found.clientID, _ = jwt.Claims.Text("azp")
+	found.ends, _ = jwt.Claims.Time("exp")
+	if at, ok := jwt.Claims.Time("auth_time"); ok {
+		found.authTime = at.Unix()
+	}
+	found.amr, found.actor = jwt.Claims.Texts("amr"), jwt.Claims["act"]
 	if found.userID == "" || !slices.Contains(jwt.Claims.Texts("aud"), found.clientID) {
 		return nil, nil
 	}

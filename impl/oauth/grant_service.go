@@ -36,7 +36,7 @@ func (c *call) jwtProfile(req *oauth.TokenRequest, _ credentials) (*oauth.TokenR
 	if key == nil || key.UserID != issuer || key.ExpirationDate != nil && !c.now.Before(*key.ExpirationDate) {
 		return nil, bad
 	}
-	good, err := c.checkAssertion(jwt, key.public, issuer, true)
+	good, err := c.checkAssertion(jwt, key.public, issuer, issuer, true)
 	if err == nil && !good {
 		err = bad
 	}

@@ -48,6 +48,14 @@ func unauthorizedClient(format string, args ...any) *Refusal {
 // authenticate (SEC-116).
 var errClient = refuse(oauth.InvalidClient, "the client is unknown, or its authentication failed")
 
+// featureOff is what a feature that is off looks like here (SEC-100).
+func featureOff(err error) error {
+	if off, ok := errors.AsType[*fault.Error](err); ok && off.Kind == fault.FailedPrecondition {
+		return refuse(oauth.UnsupportedGrantType, "the grant type is switched off")
+	}
+	return err
+}
+
 // refusalOf returns what a client may see of an error, and logs what it may not.
 func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
 	if known, ok := errors.AsType[*Refusal](err); ok {

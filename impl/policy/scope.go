@@ -179,6 +179,9 @@ func (c *Call) Holds(permission string, at Place) bool {
 // MayBecome refuses to give credentials of a user who holds roles that the caller
 // could not give: who has the credentials can act as the user (SEC-235).
 func (c *Call) MayBecome(ctx context.Context, tx db.DBTX, instanceID, userID string) error {
+	if c.Caller.acting { // a borrowed identity must not become a lasting one (SEC-104)
+		return fault.New(fault.PermissionDenied, "IMPERSONATED", "credentials cannot be changed in the name of somebody else")
+	}
 	if userID == c.Caller.UserID && instanceID == c.Caller.InstanceID {
 		return nil
 	}

@@ -237,7 +237,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		s.messages.Wake()
 	})
-	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger}
+	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger, More: s.public.Sweep}
 	if s.Dev != nil {
 		sweeper.Moved = s.Dev.Clock.Changed
 	}
