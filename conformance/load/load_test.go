@@ -25,10 +25,11 @@ import (
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 )
 
-// The benchmark runs only when asked for: it takes minutes and a quiet machine.
-// WRIT_TEST_BENCH_ROWS lists the table sizes, for example "100000,1000000".
+// The benchmarks run only when asked for: they take minutes and a quiet machine.
+// WRIT_TEST_BENCH_ROWS lists the table sizes, for example "100000,1000000";
+// WRIT_TEST_BENCH_SECONDS is how long to measure the OAuth endpoints each time.
 func TestMain(m *testing.M) {
-	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" {
+	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" && os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -51,6 +52,9 @@ type bench struct {
 }
 
 func TestBenchmark(t *testing.T) {
+	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" {
+		t.Skip("WRIT_TEST_BENCH_ROWS names no size")
+	}
 	b := start(t)
 	for _, size := range strings.Split(os.Getenv("WRIT_TEST_BENCH_ROWS"), ",") {
 		rows, err := strconv.Atoi(size)
@@ -66,6 +70,13 @@ func TestBenchmark(t *testing.T) {
 
 // start starts `writ dev`, its floor on the same database, and the clients.
 func start(t *testing.T) *bench {
+	pid, ready, data, debug := startWrit(t, func(string) {})
+	return connected(t, pid, ready, data, debug)
+}
+
+// startWrit starts `writ dev` on a new data directory, and again on what is then
+// an existing one, after between was told where it is, with the server running.
+func startWrit(t *testing.T, between func(data string)) (pid int, ready, data, debug string) {
 	dir := t.TempDir()
 	binary := os.Getenv("WRIT_TEST_BINARY")
 	if binary == "" {
@@ -74,9 +85,10 @@ func start(t *testing.T) *bench {
 	if err := os.Chmod(dir, 0o755); err != nil { // the database runs as another user when we are root
 		t.Fatal(err)
 	}
-	ready, data := filepath.Join(dir, "ready.json"), filepath.Join(os.TempDir(), fmt.Sprintf("writ-bench-%d", os.Getpid()))
+	data = filepath.Join(os.TempDir(), fmt.Sprintf("writ-bench-%d", os.Getpid()))
+	ready = filepath.Join(dir, "ready.json")
 	t.Cleanup(func() { _ = os.RemoveAll(data) })
-	debug := freeAddr(t)
+	debug = freeAddr(t)
 	for _, name := range []string{"a new data directory", "an existing data directory"} {
 		_ = os.Remove(ready)
 		begin := time.Now()
@@ -84,13 +96,14 @@ func start(t *testing.T) *bench {
 		wait(t, func() bool { _, err := os.Stat(ready); return err == nil })
 		t.Logf("ready on %s: %d ms", name, time.Since(begin).Milliseconds())
 		if name == "a new data directory" {
+			between(data)
 			_ = server.Process.Signal(syscall.SIGTERM)
 			_ = server.Wait()
 			continue
 		}
-		return connected(t, server.Process.Pid, ready, data, debug)
+		pid = server.Process.Pid
 	}
-	return nil
+	return pid, ready, data, debug
 }
 
 func connected(t *testing.T, pid int, readyFile, data, debug string) *bench {

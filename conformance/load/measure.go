@@ -1,6 +1,7 @@
 // Package load measures what a call costs: the CPU time of the server and of
 // PostgreSQL, and the server's allocations, beside a floor in the same run
-// (command floor). `make bench` prints the table of BENCHMARKS.md.
+// (command floor), and for OAuth and OpenID Connect beside another provider too
+// (peer). `make bench` prints the tables of BENCHMARKS.md.
 //
 // The figure to compare is CPU per call. Requests per second on a machine that
 // the load generator shares say little.

@@ -2,7 +2,7 @@
 // for the same answers. Plain net/http handlers run the product's own SQL and
 // write JSON by hand; nothing authenticates, checks, limits or explains.
 //
-// Usage: floor ADDR DATABASE_URL INSTANCE_ID ORG_ID
+// Usage: floor ADDR DATABASE_URL INSTANCE_ID ORG_ID [DATABASE_URL_FOR_WORK]
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 5 {
-		log.Fatal("usage: floor ADDR DATABASE_URL INSTANCE_ID ORG_ID")
+	if len(os.Args) != 5 && len(os.Args) != 6 {
+		log.Fatal("usage: floor ADDR DATABASE_URL INSTANCE_ID ORG_ID [DATABASE_URL_FOR_WORK]")
 	}
 	debug.SetGCPercent(400) // as the product does
 	pool, search := open(os.Args[2], ""), open(os.Args[2], "force_custom_plan")
@@ -37,6 +37,10 @@ func main() {
 	mux.HandleFunc("POST /resources/v3alpha/users", f.createUser)
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	if len(os.Args) == 6 {
+		serveWork(mux, os.Args[5])
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	}
 	log.Fatal((&http.Server{Addr: os.Args[1], Handler: mux, ReadHeaderTimeout: 10 * time.Second}).ListenAndServe())
 }
 
