@@ -57,12 +57,16 @@ func provider(t *testing.T) *Config {
 	if err != nil {
 		t.Fatalf("start a provider: %v", err)
 	}
-	c.FromEnvironment()
 	own := *c
+	own.FromEnvironment()
 	own.Clients = map[string]*Client{}
 	for role, client := range c.Clients {
 		copied := *client
 		own.Clients[role] = &copied
+	}
+	if c.Service != nil {
+		copied := *c.Service
+		own.Service = &copied
 	}
 	return &own
 }
