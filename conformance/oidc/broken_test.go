@@ -153,7 +153,7 @@ var breakages = []breakage{
 				return false
 			}
 			query, _ := url.QueryUnescape(r.Request.URL.RawQuery)
-			return editBody(r, regexp.MustCompile(`</body>`), strings.ReplaceAll(query, "$", "")+"</body>")
+			return editBody(r, regexp.MustCompile(`\z`), strings.ReplaceAll(query, "$", ""))
 		},
 	},
 	{
@@ -214,7 +214,7 @@ func TestRequestObjectsMayBeSupported(t *testing.T) {
 			t.Parallel()
 			b := breakage{module: module, variant: code, request: readRequestObject, response: func(r *http.Response) bool {
 				editBody(r, regexp.MustCompile(`"request_(parameter_supported|object_signing_alg_values_supported)":`), `"x_$1":`)
-				return editBody(r, regexp.MustCompile(`^\{"(.*"jwks_uri":)`), `{"request_parameter_supported":true,"$1`)
+				return editBody(r, regexp.MustCompile(`(?s)^\s*\{(.*"jwks_uri":)`), `{"request_parameter_supported":true,$1`)
 			}}
 			if result := b.runThroughProxy(t, b); result.Verdict != Pass {
 				t.Errorf("got %s: %v", result.Verdict, result.Findings)

@@ -27,5 +27,25 @@
 //	SKIP    the module does not apply to this provider
 //	PASS    none of these
 //
+// A configuration (Config) of a provider elsewhere:
+//
+//	{
+//	  "issuer": "https://op.example",
+//	  "user": {"login_name": "ada", "password": "…"},
+//	  "clients": {
+//	    "web":      {"client_id": "…", "client_secret": "…", "redirect_uri": "https://rp.example/callback",
+//	                 "post_logout_redirect_uri": "https://rp.example/post_logout_redirect"},
+//	    "second":   as web, with another secret,
+//	    "post":     authenticates by client_secret_post,
+//	    "implicit": has the response types id_token and id_token token,
+//	    "spa":      has no secret,
+//	    "jwt":      {…, "key_file": "key.json"}
+//	  }
+//	}
+//
+// Nothing has to answer at the redirect URIs. What the suite cannot do: run
+// scripts (a login page has to work without), pass a second factor, register
+// clients.
+//
 // The package imports nothing of the server.
 package oidc

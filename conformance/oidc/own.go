@@ -28,6 +28,7 @@ func ownModules() []module {
 		{name: "writ-code-bound-to-redirect-uri", run: codeOfAnotherRedirectURI},
 		{name: "writ-code-reuse-revokes", run: codeReuseRevokes},
 		{name: "writ-code-redeemed-at-once", run: codeRace},
+		{name: "writ-code-lifetime", run: codeLifetime, waits: 62},
 		{name: "writ-token-endpoint-headers", run: tokenHeaders},
 		{name: "writ-token-endpoint-refusals", run: tokenRefusals},
 		{name: "writ-token-endpoint-get", run: tokenByGet},
@@ -52,6 +53,8 @@ func ownModules() []module {
 		{name: "writ-revocation-of-refresh-token", run: revokeRefresh},
 
 		// The authorization endpoint.
+		{name: "writ-discovery-strength", run: discoveryStrength},
+		{name: "writ-authorize-without-cors", run: authorizeCORS},
 		{name: "writ-idtoken-signature", run: idTokenSignature},
 		{name: "writ-redirect-uri-variants", run: redirectVariants},
 		{name: "writ-unknown-client", run: unknownClient},

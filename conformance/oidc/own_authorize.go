@@ -1,7 +1,10 @@
 package oidc
 
 import (
+	"crypto/rsa"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -234,4 +237,42 @@ func slimIDToken(r *run) {
 		}
 	}
 	r.checkSlim(f.idToken())
+}
+
+// discoveryStrength: what the provider says that it can has to be worth saying.
+func discoveryStrength(r *run) {
+	for _, key := range r.keys.keys {
+		if public, ok := key.public.(*rsa.PublicKey); ok && public.N.BitLen() < 2048 {
+			r.fail("JWKS: the RSA key %s has %d bits, want 2048 (RFC 7518 §3.3)", key.text("kid"), public.N.BitLen())
+		}
+	}
+	methods, _ := r.meta.list("code_challenge_methods_supported")
+	if !slices.Contains(methods, "S256") || slices.Contains(methods, "plain") {
+		r.fail("discovery: code_challenge_methods_supported is %v, want S256 and not plain (RFC 9700 §2.1.1)", methods)
+	}
+	if r.meta.supports("id_token_signing_alg_values_supported", "none") {
+		r.fail("discovery: id_token_signing_alg_values_supported lists none")
+	}
+	for _, endpoint := range []string{"token", "introspection", "revocation"} {
+		name := endpoint + "_endpoint_auth_signing_alg_values_supported"
+		algorithms, listed := r.meta.list(name)
+		if r.meta.supports(endpoint+"_endpoint_auth_methods_supported", authJWT) && !listed {
+			r.fail("discovery: %s is missing, but private_key_jwt is supported (RFC 8414 §2)", name)
+		}
+		if slices.Contains(algorithms, "none") {
+			r.fail("discovery: %s lists none", name)
+		}
+	}
+	if _, said := r.meta.members["request_uri_parameter_supported"]; !said {
+		r.fail("discovery: request_uri_parameter_supported is missing, which means true (OpenID Connect Discovery 1.0 §3)")
+	}
+}
+
+// authorizeCORS: the authorization endpoint is for navigation; no script has to
+// read its answers (RFC 9700 §2.6).
+func authorizeCORS(r *run) {
+	a := r.call(http.MethodGet, r.meta.text("authorization_endpoint")+"?"+r.request().encode(), http.Header{"Origin": {"https://evil.example"}}, nil)
+	if allowed := a.header.Get("Access-Control-Allow-Origin"); allowed != "" {
+		r.fail("the authorization endpoint lets scripts of %s read its answers", allowed)
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // pkceVerifier redeems a code with a verifier that does not fit its challenge
@@ -256,4 +257,12 @@ func refreshWithoutClient(r *run) {
 	want := []string{"invalid_client", "invalid_grant", "invalid_request"}
 	r.clientError(r.call(http.MethodPost, r.meta.text("token_endpoint"), nil, form), want...)
 	r.clientError(r.asClient(f.client, authNone, "token_endpoint", form), want...)
+}
+
+// codeLifetime: a minute is more than a redirect takes (FAPI 2.0 Security Profile
+// §5.3.2.1).
+func codeLifetime(r *run) {
+	f := r.authorize(r.request())
+	r.wait(62 * time.Second)
+	r.tokenError(r.tokenRequest(f.client, f.codeForm()), "invalid_grant")
 }

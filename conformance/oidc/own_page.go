@@ -125,12 +125,14 @@ func wrongPassword(r *run) {
 // credentialsNotRepeated: a browser repeats a form after 307 and 308, so the
 // password would go to the client (RFC 9700 §4.12).
 func credentialsNotRepeated(r *run) {
-	r.send(r.request()) // where that ends does not matter
-	for _, x := range r.log.exchanges {
-		if x.request.Method == http.MethodPost && (x.status == http.StatusTemporaryRedirect || x.status == http.StatusPermanentRedirect) {
-			r.fail("%s %s was redirected with %d, which repeats the form; want 303", x.request.Method, x.request.URL.Path, x.status)
+	defer func() { // also when the browser gets nowhere
+		for _, x := range r.log.exchanges {
+			if x.request.Method == http.MethodPost && (x.status == http.StatusTemporaryRedirect || x.status == http.StatusPermanentRedirect) {
+				r.fail("%s %s was redirected with %d, which repeats the form; want 303", x.request.Method, x.request.URL.Path, x.status)
+			}
 		}
-	}
+	}()
+	r.complete(r.request())
 }
 
 // markup is what a page must not have unescaped.

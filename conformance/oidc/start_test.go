@@ -35,9 +35,10 @@ func TestMain(m *testing.M) {
 }
 
 var started struct {
-	cmd *exec.Cmd
-	dir string
-	log bytes.Buffer
+	dir   string
+	cmd   *exec.Cmd
+	log   bytes.Buffer // to be read once ended is closed
+	ended chan struct{}
 }
 
 var config = sync.OnceValues(func() (*Config, error) {
@@ -56,12 +57,16 @@ func provider(t *testing.T) *Config {
 	if err != nil {
 		t.Fatalf("start a provider: %v", err)
 	}
-	c.FromEnvironment()
 	own := *c
+	own.FromEnvironment()
 	own.Clients = map[string]*Client{}
 	for role, client := range c.Clients {
 		copied := *client
 		own.Clients[role] = &copied
+	}
+	if c.Service != nil {
+		copied := *c.Service
+		own.Service = &copied
 	}
 	return &own
 }
@@ -93,18 +98,19 @@ func startServer() (*Config, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	started.cmd = cmd
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	started.cmd, started.ended = cmd, make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // its log says why
+		close(started.ended)
+	}()
 	limit := time.After(60 * time.Second) // the first start makes a database
 	for {
 		if c, err := Load(ready); err == nil {
 			return c, nil
 		}
 		select {
-		case err := <-ended:
-			started.cmd = nil
-			return nil, fmt.Errorf("%s ended: %w\n%s", cmd, err, started.log.String())
+		case <-started.ended:
+			return nil, fmt.Errorf("%s: %s\n%s", cmd, cmd.ProcessState, started.log.String())
 		case <-limit:
 			return nil, fmt.Errorf("%s is not ready after a minute", cmd)
 		case <-time.After(20 * time.Millisecond):
@@ -119,14 +125,13 @@ func stopServer() error {
 	if started.cmd == nil {
 		return nil
 	}
-	if err := started.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	for range 300 { // the goroutine of startServer waits for the process
-		if started.cmd.Process.Signal(syscall.Signal(0)) != nil {
-			break
-		}
-		time.Sleep(100 * time.Millisecond)
+	_ = started.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is no matter
+	select {
+	case <-started.ended:
+	case <-time.After(30 * time.Second):
+		_ = started.cmd.Process.Kill()
+		<-started.ended
+		return fmt.Errorf("%s did not drain within 30 s\n%s", started.cmd, started.log.String())
 	}
 	for line := range strings.Lines(started.log.String()) {
 		var entry struct{ Level string }

@@ -18,6 +18,8 @@ import (
 type Suite struct {
 	// Only, when set, chooses the modules to run.
 	Only func(plan, module, variant string) bool
+	// Slow also runs the modules that take more than a minute.
+	Slow bool
 
 	config  *Config
 	client  *http.Transport
@@ -79,8 +81,12 @@ func (s *Suite) Run(ctx context.Context) []Result {
 	}
 	results := make([]Result, len(jobs))
 	order := make([]int, len(jobs))
-	for i := range order {
+	for i, job := range jobs {
 		order[i] = i
+		results[i] = Result{
+			Plan: job.plan.name, Module: job.step.name, Variant: job.step.String(), Verdict: Fail,
+			Findings: []Finding{{Verdict: Fail, Text: "the run ended before the module began"}},
+		}
 	}
 	// Those that wait start first, so that the others run meanwhile.
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(jobs[b].step.waits, jobs[a].step.waits) })
@@ -109,6 +115,9 @@ func (s *Suite) runModule(ctx context.Context, p plan, m step) Result {
 		role := cmp.Or(m.client, p.client)
 		if m.dynamic {
 			r.skip("no dynamic registration (document 2 offers none)")
+		}
+		if m.waits >= 60 && !s.Slow {
+			r.skip("waits %d s: only when asked for (-slow)", m.waits)
 		}
 		if r.client = s.config.Clients[role]; r.client == nil {
 			r.skip("no client is configured as %q", role)

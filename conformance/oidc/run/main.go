@@ -25,11 +25,12 @@ func main() {
 		plan    = flag.String("plan", "", "regular expression: the plans to run")
 		module  = flag.String("module", "", "regular expression: the modules to run")
 		results = flag.String("results", "", "file to write the results to, as Markdown")
+		slow    = flag.Bool("slow", false, "also run the modules that take more than a minute")
 		verbose = flag.Bool("v", false, "print the exchanges of every module that did not pass")
 	)
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	failed, err := run(ctx, *config, *issuer, *plan, *module, *results, *verbose)
+	failed, err := run(ctx, *config, *issuer, *plan, *module, *results, *slow, *verbose)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
@@ -40,7 +41,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, path, issuer, plan, module, markdown string, verbose bool) (failed bool, err error) {
+func run(ctx context.Context, path, issuer, plan, module, markdown string, slow, verbose bool) (failed bool, err error) {
 	config, err := oidc.Load(path)
 	if err != nil {
 		return false, fmt.Errorf("read the configuration (-config): %w", err)
@@ -61,6 +62,7 @@ func run(ctx context.Context, path, issuer, plan, module, markdown string, verbo
 	if err != nil {
 		return false, err
 	}
+	suite.Slow = slow
 	suite.Only = func(plan, module, _ string) bool { return plans.MatchString(plan) && modules.MatchString(module) }
 	results := suite.Run(ctx)
 	for _, result := range results {
