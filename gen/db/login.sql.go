@@ -278,6 +278,24 @@ func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParam
 	return err
 }
 
+const recentMessagesTo = `-- name: RecentMessagesTo :one
+SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND recipient = $3
+`
+
+type RecentMessagesToParams struct {
+	InstanceID string    `db:"instance_id"`
+	Since      time.Time `db:"since"`
+	Recipient  string    `db:"recipient"`
+}
+
+// How many messages an address got, whomever they were for.
+func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessagesToParams) (int64, error) {
+	row := db.QueryRow(ctx, recentMessagesTo, arg.InstanceID, arg.Since, arg.Recipient)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const revokeGrantsOfUser = `-- name: RevokeGrantsOfUser :exec
 UPDATE oauth_grants SET revoked = true WHERE instance_id = $1 AND user_id = $2 AND NOT revoked
 `

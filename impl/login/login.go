@@ -100,6 +100,14 @@ func (p *Pages) Handler() http.Handler {
 		pathName:     {(*visit).showName, (*visit).takeName},
 		pathPassword: {(*visit).showPassword, (*visit).takePassword},
 		pathAccounts: {(*visit).showAccounts, (*visit).takeAccount},
+		pathChange:   {(*visit).showChange, (*visit).takeChange},
+		pathRegister: {(*visit).showRegister, (*visit).takeRegister},
+		pathVerify:   {(*visit).showVerify, (*visit).takeVerify},
+		pathForgot:   {(*visit).showForgot, (*visit).takeForgot},
+		pathReset:    {(*visit).showReset, (*visit).takeReset},
+	}
+	for _, one := range factorPages {
+		steps[one.path] = one.step()
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == pathStyle {

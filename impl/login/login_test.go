@@ -51,7 +51,7 @@ instances:
           - {username: alice, human: {profile: {given_name: Alice, family_name: Adams}, email: {address: alice@mail.example, is_verified: true}, password: {plain: correct horse}}}
           - {username: bob, human: {profile: {given_name: Bob}, email: {address: bob@mail.example, is_verified: true}, password: {plain: correct horse}}}
           - {username: locked, human: {email: {address: locked@mail.example, is_verified: true}, password: {plain: correct horse}}}
-          - {username: changing, human: {email: {address: changing@mail.example, is_verified: true}, password: {plain: correct horse, change_required: true}}}
+          - {username: changing, human: {email: {address: changing@mail.example, is_verified: true}, password: {plain: correct horse}}}
           - {username: bare, human: {email: {address: twice@mail.example, is_verified: true}}}
           - {username: robot, service: {name: Robot}}
       - name: O
@@ -102,6 +102,7 @@ func start(t *testing.T, secure bool) *world {
 		w.users[name] = one
 	}
 	w.exec("UPDATE users SET state = 4 WHERE username = 'locked'")
+	w.exec("UPDATE users SET password_change_required = true WHERE username = 'changing'")
 	sealer, err := secret.NewMasterKey()
 	if err != nil {
 		t.Fatal(err)

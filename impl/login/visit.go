@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,12 @@ import (
 // flowLifetime is how long a login may take, and how long a form is good.
 const flowLifetime = time.Hour
 
-// maxForm bounds the body of a form; a sealed flow is the longest of its fields.
-const maxForm = 64 << 10
+const (
+	// maxFlow bounds a sealed flow, which has to fit into a URL.
+	maxFlow = 16 << 10
+	// maxForm bounds the body of a form; a sealed flow is the longest of its fields.
+	maxForm = 64 << 10
+)
 
 // visit is one request to a page.
 type visit struct {
@@ -141,7 +146,11 @@ func (p *Pages) recent(at int64) bool {
 
 // sealed returns the flow as it travels.
 func (v *visit) sealed() (string, error) {
-	return v.Box.Seal(v.r.Context(), v.instance.ID, token.Flow, v.flow)
+	sealed, err := v.Box.Seal(v.r.Context(), v.instance.ID, token.Flow, v.flow)
+	if len(sealed) > maxFlow {
+		err = refuse(http.StatusRequestEntityTooLarge, "too_large")
+	}
+	return sealed, err
 }
 
 // to sends the browser to a page, with the flow as it is now.
@@ -211,6 +220,8 @@ func (v *visit) next(k *known) string {
 		return pathPassword
 	case !k.hasFactor(now):
 		return k.factors()[0]
+	case k.PasswordChangeRequired && !since(k.PasswordVerifiedAt, now.Add(-recentPassword)):
+		return pathPassword
 	case k.PasswordChangeRequired:
 		return pathChange
 	}
@@ -225,23 +236,26 @@ func (v *visit) current() (*known, error) {
 	return v.find(v.flow.GetSessionId()), nil
 }
 
-// at reads the session that is being authenticated and reports whether page is what
-// it needs; when not, the browser is sent to the page that is.
-func (v *visit) at(pages ...string) (*known, error) {
+// at reads the session that is being authenticated; nil when page is not what it
+// needs, and the browser was sent to the page that is.
+func (v *visit) at(page string) (*known, error) {
 	k, err := v.current()
 	if err != nil {
 		return nil, err
 	}
-	next := v.next(k)
-	for _, page := range pages {
-		if next == page {
-			return k, nil
-		}
+	if next := v.next(k); next != page {
+		return nil, v.due(next)
 	}
+	return k, nil
+}
+
+// due sends the browser to the page that is due. A page that is opened out of turn
+// finishes nothing: then the accounts are next.
+func (v *visit) due(next string) error {
 	if next == "" {
-		next = pathAccounts // a GET finishes nothing
+		next = pathAccounts
 	}
-	return nil, v.to(next)
+	return v.to(next)
 }
 
 // advance goes on after a proof, by what is stored now: to the next page, or back
@@ -252,6 +266,12 @@ func (v *visit) advance() error {
 		return err
 	}
 	if next := v.next(k); next != "" {
+		if k != nil && slices.Contains(k.factors(), next) {
+			err = v.challenge(k, next)
+		}
+		if err != nil {
+			return err
+		}
 		return v.to(next)
 	}
 	if v.flow.GetRequest() == "" {
@@ -283,6 +303,9 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.I
 	flow.SessionId, flow.LoginName = "", ""
 	if len(flow.GetLoginHint()) > maxName {
 		flow.LoginHint = ""
+	}
+	if len(flow.GetLanguage()) > maxLanguageText {
+		flow.Language = ""
 	}
 	if err := v.load(); err != nil {
 		return err

@@ -82,3 +82,7 @@ SELECT id FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id:
 -- name: RevokeGrantsOfUser :exec
 -- Whatever a login gave clients in the name of a user is no good any more.
 UPDATE oauth_grants SET revoked = true WHERE instance_id = @instance_id AND user_id = @user_id AND NOT revoked;
+
+-- name: RecentMessagesTo :one
+-- How many messages an address got, whomever they were for.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND recipient = @recipient;

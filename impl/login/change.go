@@ -1,0 +1,128 @@
+package login
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/writ-id/writ/gen/db"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+)
+
+// recentPassword is how old the proof of a password may be that is to be changed
+// (SEC-180).
+const recentPassword = 15 * time.Minute
+
+// showChange shows the page on which a password is changed that has to be.
+func (v *visit) showChange() error {
+	k, err := v.at(pathChange)
+	if err != nil || k == nil {
+		return err
+	}
+	return v.changeForm(k, nil)
+}
+
+// takeChange changes the password. Other sessions of the user end.
+func (v *visit) takeChange() error {
+	k, err := v.at(pathChange)
+	if err != nil || k == nil {
+		return err
+	}
+	password, mistakes := v.newPassword(k.LoginName)
+	if mistakes != nil {
+		return v.changeForm(k, mistakes)
+	}
+	user, err := v.queries.CodeUser(v.r.Context(), v.DB.Pool, db.CodeUserParams{InstanceID: v.instance.ID, ID: k.UserID})
+	if err != nil {
+		return err
+	}
+	// Not a way to try passwords: who is here has just proven this one.
+	same, _, err := secret.Verify(v.r.Context(), user.PasswordHash, password)
+	if err != nil {
+		return err
+	}
+	if same {
+		return v.changeForm(k, []mistake{{"newPassword", "newPassword.same"}})
+	}
+	if mistakes, err = v.setPassword(v.asUser(k), k.UserID, password); err != nil {
+		return err
+	}
+	if mistakes != nil {
+		return v.changeForm(k, mistakes)
+	}
+	if err := v.passwordSet(v.asUser(k), &user, k.ID); err != nil {
+		return err
+	}
+	if _, err := v.patch(k, &sessionv3.PatchSession{Checks: checkPassword(password)}); err != nil {
+		return err
+	}
+	return v.advance()
+}
+
+func (v *visit) changeForm(k *known, mistakes []mistake) error {
+	p := v.page("change", pathChange)
+	p.Who, p.Change = k.LoginName, v.link("change", pathName)
+	p.Fields = newPasswordFields()
+	return v.render(p, mistakes)
+}
+
+func newPasswordFields() []field {
+	return []field{
+		{Name: "newPassword", Type: "password", Autocomplete: "new-password", MinLength: minPassword},
+		{Name: "newPasswordAgain", Type: "password", Autocomplete: "new-password"},
+	}
+}
+
+// newPassword returns the new password of a form, or what is wrong with it.
+func (v *visit) newPassword(loginName string) (string, []mistake) {
+	password := v.form.Get("newPassword")
+	length := utf8.RuneCountInString(password)
+	switch {
+	case password == "":
+		return "", []mistake{{"newPassword", "newPassword.required"}}
+	case length < minPassword:
+		return "", []mistake{{"newPassword", "newPassword.short"}}
+	case length > maxPassword:
+		return "", []mistake{{"newPassword", "newPassword.long"}}
+	case resource.Fold(password) == resource.Fold(loginName):
+		return "", []mistake{{"newPassword", "newPassword.name"}}
+	case password != v.form.Get("newPasswordAgain"):
+		return "", []mistake{{"newPasswordAgain", "newPassword.differs"}}
+	}
+	return password, nil
+}
+
+// setPassword sets a password by the users service, which says what it may be.
+func (v *visit) setPassword(ctx context.Context, userID, password string) ([]mistake, error) {
+	_, err := v.Users.SetPassword(ctx, &userv3.SetPasswordRequest{
+		Id: userID, NewPassword: &userv3.SetPassword{Value: &userv3.SetPassword_Plain{Plain: password}},
+	})
+	if reasonOf(err) == "PASSWORD_IS_USERNAME" {
+		return []mistake{{"newPassword", "newPassword.name"}}, nil
+	}
+	return nil, err
+}
+
+// passwordSet ends the other sessions of a user whose password is another one, and
+// tells them.
+func (v *visit) passwordSet(ctx context.Context, user *db.CodeUserRow, keep string) error {
+	ids, err := v.queries.SessionsOfUser(ctx, v.DB.Conn(ctx), db.SessionsOfUserParams{InstanceID: v.instance.ID, UserID: user.ID})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if id == keep {
+			continue
+		}
+		if _, err := v.Sessions.DeleteSession(ctx, &sessionv3.DeleteSessionRequest{Id: id}); err != nil && reasonOf(err) != "NOT_FOUND" {
+			return err
+		}
+	}
+	if user.Email == "" || !user.IsEmailVerified {
+		return nil
+	}
+	return v.tell(ctx, v.DB.Conn(ctx), "password_changed", "", recipient{user.ID, user.OrgID, user.Email, user.PreferredLanguage, user.DisplayName})
+}

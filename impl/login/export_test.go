@@ -1,0 +1,4 @@
+package login
+
+// Forget drops what the pages remember of settings, as time does.
+func (p *Pages) Forget() { p.languages.Drop() }

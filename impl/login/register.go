@@ -1,0 +1,296 @@
+package login
+
+import (
+	"context"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/session"
+	"github.com/writ-id/writ/impl/store"
+)
+
+const (
+	maxPersonName = 200
+	maxUsername   = 200
+	// messagesLimit is how many messages an address gets in an hour because somebody
+	// registers with it, whoever that is (SEC-185).
+	messagesLimit = 10
+	inactive      = 2
+)
+
+// emailPattern is that of the contract.
+var emailPattern = regexp.MustCompile(`^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$`)
+
+// registration is what somebody says of themselves.
+type registration struct{ givenName, familyName, email, loginName string }
+
+// mayRegister reports whether people may register here; the browser is sent to the
+// login name when not (SEC-145).
+func (v *visit) mayRegister() (bool, error) {
+	if v.instance.AllowRegistration && v.flow.GetUserId() == "" && (v.flow.GetOrgId() != "" || v.instance.DefaultOrg != "") {
+		return true, nil
+	}
+	return false, v.to(pathName)
+}
+
+// showRegister shows the page on which people register.
+func (v *visit) showRegister() error {
+	if may, err := v.mayRegister(); !may {
+		return err
+	}
+	return v.registerForm(registration{email: emailOf(v.flow.GetLoginHint())}, nil)
+}
+
+func emailOf(hint string) string {
+	if emailPattern.MatchString(hint) {
+		return hint
+	}
+	return ""
+}
+
+// takeRegister makes a user who cannot sign in before their address is verified.
+// Whether the address is known already is not told, neither by the answer nor by
+// what follows: who knows a password only learns that it is not right (SEC-170).
+func (v *visit) takeRegister() error {
+	if may, err := v.mayRegister(); !may {
+		return err
+	}
+	said, mistakes := v.readRegistration()
+	password, more := v.newPassword(said.email)
+	if mistakes = append(mistakes, more...); len(mistakes) > 0 {
+		return v.registerForm(said, mistakes)
+	}
+	if err := inTime(v.r.Context(), func() (err error) {
+		mistakes, err = v.register(said, password)
+		return err
+	}); err != nil {
+		return err
+	}
+	if mistakes != nil {
+		return v.registerForm(said, mistakes)
+	}
+	v.flow.Registering, v.flow.Address, v.flow.LoginName = true, said.email, said.email
+	return v.to(pathVerify)
+}
+
+func (v *visit) readRegistration() (said registration, mistakes []mistake) {
+	for _, one := range []struct {
+		into  *string
+		field string
+		ok    func(string) bool
+	}{
+		{&said.givenName, "givenName", isPersonName},
+		{&said.familyName, "familyName", isPersonName},
+		{&said.email, "email", emailPattern.MatchString},
+		{&said.loginName, "loginName", func(name string) bool { return name == "" || canonicalName(name) != "" && len(name) <= maxUsername }},
+	} {
+		*one.into = strings.TrimSpace(v.form.Get(one.field))
+		if !one.ok(*one.into) {
+			mistakes = append(mistakes, mistake{one.field, one.field + ".invalid"})
+		}
+	}
+	return said, mistakes
+}
+
+func isPersonName(name string) bool {
+	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxPersonName && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// register makes the user, or tells who has the address that somebody tried it.
+func (v *visit) register(said registration, password string) ([]mistake, error) {
+	ctx := v.r.Context()
+	owner, err := v.queries.UserOfEmail(ctx, v.DB.Pool, db.UserOfEmailParams{InstanceID: v.instance.ID, EmailFolded: resource.Fold(said.email)})
+	known := err == nil
+	if err != nil && !store.NoRow(err) {
+		return nil, err
+	}
+	recent, err := v.queries.RecentMessagesTo(ctx, v.DB.Pool, db.RecentMessagesToParams{InstanceID: v.instance.ID, Recipient: said.email, Since: v.Now().Add(-codeLifetime * 6)})
+	if err != nil {
+		return nil, err
+	}
+	if !known && recent < messagesLimit {
+		return v.enroll(said, password)
+	}
+	// The same work, and an answer of the same length.
+	if _, err := secret.New(ctx, password); err != nil {
+		return nil, err
+	}
+	if _, _, err := secret.Verify(ctx, "", password); err != nil {
+		return nil, err
+	}
+	v.flow.CodeUserId = v.NewID()
+	v.proved(v.NewID(), session.TokenPrefix+secret.Random(), "")
+	if !known || recent >= messagesLimit {
+		return nil, nil
+	}
+	return nil, v.tell(ctx, v.DB.Pool, "email_known", "", recipient{owner.ID, owner.OrgID, owner.Email, owner.PreferredLanguage, owner.DisplayName})
+}
+
+// enroll makes a user, a session in which their password is proven, and a code for
+// their address. Until that is verified the user is inactive.
+func (v *visit) enroll(said registration, password string) ([]mistake, error) {
+	orgID := v.flow.GetOrgId()
+	if orgID == "" {
+		orgID = v.instance.DefaultOrg
+	}
+	ctx := v.as(v.r.Context(), v.instance, orgID, "")
+	userID, err := v.createUser(ctx, said, password)
+	switch reasonOf(err) {
+	case "INVALID_USERNAME":
+		return []mistake{{"loginName", "loginName.invalid"}}, nil
+	case "PASSWORD_IS_USERNAME":
+		return []mistake{{"newPassword", "newPassword.name"}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := v.create(orgID, userID, password); err != nil {
+		return nil, err
+	}
+	v.flow.CodeUserId = userID
+	return nil, v.DB.InTx(ctx, func(tx pgx.Tx) error {
+		ctx := store.Within(v.as(v.r.Context(), v.instance, orgID, userID), tx)
+		if _, err := v.Users.DeactivateUser(ctx, &userv3.DeactivateUserRequest{Id: userID}); err != nil {
+			return err
+		}
+		return v.sendCodeIn(ctx, tx, purposeVerify, "verify_email", recipient{userID, orgID, said.email, v.words.language, said.givenName})
+	})
+}
+
+// createUser creates the user under the login name they wish, or the local part of
+// their address, or, when it is taken, the same with a number: that a name is taken
+// is not told either.
+func (v *visit) createUser(ctx context.Context, said registration, password string) (string, error) {
+	wish := said.loginName
+	if wish == "" {
+		wish = said.email[:strings.LastIndexByte(said.email, '@')]
+	}
+	name := wish
+	for try := 2; ; try++ {
+		made, err := v.Users.CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
+			Profile:  &userv3.Profile{GivenName: said.givenName, FamilyName: said.familyName, PreferredLanguage: v.words.language},
+			Email:    &userv3.Email{Address: said.email},
+			Password: &userv3.Password{Value: &userv3.Password_Plain{Plain: password}},
+		}}}})
+		if reasonOf(err) != "USER_USERNAME_TAKEN" || try > 12 {
+			return made.GetDetails().GetId(), err
+		}
+		suffix := strconv.Itoa(try)
+		if try > 4 { // many have that name
+			suffix = secret.NewCode(try)
+		}
+		name = shorten(wish, maxUsername-len(suffix)) + suffix
+	}
+}
+
+func (v *visit) registerForm(said registration, mistakes []mistake) error {
+	p := v.page("register", pathRegister)
+	p.Fields = append([]field{
+		{Name: "givenName", Type: "text", Value: said.givenName, Autocomplete: "given-name"},
+		{Name: "familyName", Type: "text", Value: said.familyName, Autocomplete: "family-name"},
+		{Name: "email", Type: "email", Value: said.email, Autocomplete: "email", Username: true},
+		{Name: "loginName", Type: "text", Value: said.loginName, Autocomplete: "username", Username: true, Optional: true, Hint: v.words.get("register.loginName")},
+	}, newPasswordFields()...)
+	p.Links = append(p.Links, v.link("have", pathName))
+	return v.render(p, mistakes)
+}
+
+// showVerify shows the page that takes the code for the address.
+func (v *visit) showVerify() error {
+	if !v.flow.GetRegistering() {
+		return v.to(pathName)
+	}
+	return v.verifyForm(nil)
+}
+
+// takeVerify marks the address as verified and lets the user in. Who registered
+// with an address that is not theirs, or is known, stays here.
+func (v *visit) takeVerify() error {
+	if !v.flow.GetRegistering() {
+		return v.to(pathName)
+	}
+	if v.form.Get("send") != "" {
+		if err := inTime(v.r.Context(), v.resend); err != nil {
+			return err
+		}
+		v.flow.Notice = "sent"
+		return v.to(pathVerify)
+	}
+	code := digits(v.form.Get("code"))
+	if code == "" {
+		return v.verifyForm([]mistake{{"code", "code.required"}})
+	}
+	verified := false
+	if err := inTime(v.r.Context(), func() (err error) {
+		verified, err = v.verify(code)
+		return err
+	}); err != nil {
+		return err
+	}
+	if !verified {
+		return v.verifyForm([]mistake{{"code", "code.wrong"}})
+	}
+	v.flow.Registering, v.flow.CodeUserId, v.flow.Address = false, "", ""
+	return v.advance()
+}
+
+// registering reads the user who is to verify their address, if there is one.
+func (v *visit) registering() (*db.CodeUserRow, error) {
+	user, err := v.queries.CodeUser(v.r.Context(), v.DB.Pool, db.CodeUserParams{InstanceID: v.instance.ID, ID: v.flow.GetCodeUserId()})
+	if store.NoRow(err) || err == nil && (user.State != inactive || user.IsEmailVerified || user.Email != v.flow.GetAddress()) {
+		return nil, nil
+	}
+	return &user, err
+}
+
+func (v *visit) resend() error {
+	user, err := v.registering()
+	if err != nil || user == nil {
+		return err
+	}
+	return v.sendCode(v.r.Context(), purposeVerify, "verify_email", recipient{user.ID, user.OrgID, user.Email, v.words.language, user.DisplayName})
+}
+
+func (v *visit) verify(code string) (verified bool, err error) {
+	tried, err := v.tryCode(v.flow.GetCodeUserId(), purposeVerify, code)
+	if err != nil || tried == nil {
+		return false, err
+	}
+	user, err := v.registering()
+	if err != nil || user == nil || user.Email != tried.address {
+		return false, err
+	}
+	ctx := v.as(v.r.Context(), v.instance, user.OrgID, user.ID)
+	err = v.DB.InTx(ctx, func(tx pgx.Tx) error {
+		ctx, yes := store.Within(ctx, tx), true
+		if verified, err = v.use(ctx, tx, tried); err != nil || !verified {
+			return err
+		}
+		if _, err := v.Users.PatchUser(ctx, &userv3.PatchUserRequest{Id: user.ID, User: &userv3.PatchUser{
+			Type: &userv3.PatchUser_Human{Human: &userv3.PatchHuman{Email: &userv3.PatchEmail{IsVerified: &yes}}},
+		}}); err != nil {
+			return err
+		}
+		_, err := v.Users.ActivateUser(ctx, &userv3.ActivateUserRequest{Id: user.ID})
+		return err
+	})
+	return verified && err == nil, err
+}
+
+func (v *visit) verifyForm(mistakes []mistake) error {
+	p := v.page("verify", pathVerify)
+	p.Lead = v.words.get("verify.lead", v.flow.GetAddress())
+	p.Fields = []field{{Name: "code", Type: "text", Autocomplete: "one-time-code", Numeric: true}}
+	p.Other = append(p.Other, link{v.words.get("link.again"), pathVerify})
+	p.Links = append(p.Links, v.link("address", pathRegister))
+	return v.render(p, mistakes)
+}

@@ -1,0 +1,247 @@
+package login_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+)
+
+func (b *browser) register(email string, more ...string) *browser {
+	b.Helper()
+	if b.path != "/login/register" {
+		b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+		b.open("/begin").want(200, "/login/register")
+	}
+	return b.send(append([]string{"givenName", "Carol", "familyName", "Jones", "email", email, "newPassword", "battery staple", "newPasswordAgain", "battery staple"}, more...)...)
+}
+
+func TestRegister(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().register("carol@new.example").want(200, "/login/verify", "carol@new.example")
+	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.browser().signIn("carol", "battery staple").want(400, "/login/password") // not before the address is verified
+	m := w.mail()
+	if m.Template != "verify_email" || m.Recipient != "carol@new.example" || len(m.Code) != 8 || !strings.Contains(m.Text, "Hello Carol,") {
+		t.Fatalf("got %+v", m)
+	}
+	b.send("code", "00000000").want(400, "/login/verify", "The code is not right")
+	b.send("code", m.Code).want(200, "/done")
+	s := w.done()
+	if s == nil || s.LoginName != "carol@a.example" || s.DisplayName != "Carol Jones" || strings.Join(s.AMR, " ") != "pwd" {
+		t.Fatalf("got %+v", s)
+	}
+	if got := w.value("SELECT is_email_verified::text || state::text || preferred_language FROM users WHERE id = $1", s.UserID); got != "true1en" {
+		t.Errorf("got %s", got)
+	}
+	w.browser().signIn("carol@new.example", "battery staple").want(200, "/done")
+}
+
+func TestRegistrationsThatAreNotGood(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser()
+	for text, fields := range map[string][]string{
+		"Enter your given name.":               {"givenName", " "},
+		"Enter your family name.":              {"familyName", "a\x00b"},
+		"Enter an e-mail address":              {"email", "carol"},
+		"at least 8 characters":                {"newPassword", "short"},
+		"The two passwords are not the same.":  {"newPasswordAgain", "battery"},
+		"Choose another login name":            {"loginName", "a\u200bb"},
+		"Choose a password that is not your n": {"loginName", "battery staple"},
+	} {
+		b.register("carol@new.example", fields...).want(400, "/login/register", text, `value="Jones"`[:7])
+		if strings.Contains(b.body, "battery staple\" autocomplete=\"new") {
+			t.Error("the page repeats the password")
+		}
+	}
+	if n := w.value("SELECT count(*)::text FROM users WHERE email LIKE '%new.example'"); n != "0" || w.mails() != "0" {
+		t.Errorf("%s users and %s messages", n, w.mails())
+	}
+}
+
+// TestSEC170_RegistrationDoesNotTellWhoIsKnown registers with an address that is
+// known and one that is not, and compares all that a browser gets to see.
+func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answers := map[string]string{}
+	for _, email := range []string{"alice@mail.example", "carol@mail.example"} {
+		b := w.browser()
+		var seen strings.Builder
+		note := func() {
+			header := b.got.Clone()
+			header.Del("Date")
+			if err := header.Write(&seen); err != nil {
+				t.Fatal(err)
+			}
+			seen.WriteString(strings.ReplaceAll(sealedFlow.ReplaceAllStringFunc(b.body, func(sealed string) string { return strings.Repeat("F", len(sealed)) }), email, "ADDRESS"))
+		}
+		b.register(email).want(200, "/login/verify")
+		note()
+		b.send("code", "00000000").want(400, "/login/verify")
+		note()
+		b.send("send", "yes").want(200, "/login/verify", "A code is on its way.")
+		note()
+		w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+		b.signIn(email, "battery staple").want(400, "/login/password")
+		note()
+		answers[seen.String()] = email
+	}
+	if len(answers) != 1 {
+		t.Errorf("the answers differ")
+		for answer := range answers {
+			t.Log(answer)
+		}
+	}
+	if got := w.value("SELECT string_agg(template || ' ' || recipient, ', ' ORDER BY id) FROM messages"); got != "email_known alice@mail.example, verify_email carol@mail.example, verify_email carol@mail.example" {
+		t.Errorf("the messages are %s", got)
+	}
+}
+
+func TestATakenLoginNameIsNotTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, want := range []string{"alice2@a.example", "alice3@a.example"} {
+		w.browser().register(want[:6]+"@new.example", "loginName", "alice").want(200, "/login/verify").send("code", w.mail().Code).want(200, "/done")
+		if s := w.done(); s.LoginName != want {
+			t.Errorf("got %s, want %s", s.LoginName, want)
+		}
+		w.wait(time.Second)
+	}
+}
+
+func TestSEC145_RegistrationIsOffWhereItIsOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().register("carol@new.example")
+	flow := b.forms["form"].values.Get("flow")
+	open := w.browser()
+	open.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	open.open("/begin").want(200, "/login/register")
+	w.instance.AllowRegistration = false
+	open.register("dave@new.example").want(200, "/login")
+	b.open("/login/register?flow="+flow).want(200, "/login")
+	if strings.Contains(b.open("/begin").want(200, "/login").body, "Create an account") {
+		t.Error("the page offers it")
+	}
+	if n := w.value("SELECT count(*)::text FROM users WHERE email = 'dave@new.example'"); n != "0" {
+		t.Error("a user was made")
+	}
+}
+
+func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for range 12 {
+		w.browser().register("carol@new.example").want(200, "/login/verify")
+	}
+	b := w.browser().register("dave@new.example")
+	for range 12 {
+		w.wait(time.Second)
+		b.send("send", "yes").want(200, "/login/verify", "A code is on its way.")
+	}
+	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	for range 12 {
+		w.wait(time.Second)
+		w.browser().forgot("alice").want(200, "/login/reset")
+	}
+	if got := w.value("SELECT string_agg(recipient || ' ' || n, ', ' ORDER BY recipient) FROM (SELECT recipient, count(*) n FROM messages GROUP BY 1) x"); got != "alice@mail.example 10, carol@new.example 10, dave@new.example 10" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func (b *browser) forgot(name string) *browser {
+	b.Helper()
+	b.open("/begin")
+	flow := b.forms["form"].values.Get("flow")
+	return b.open("/login/forgot?flow="+flow).want(200, "/login/forgot").send("loginName", name)
+}
+
+const newPassword = "battery staple"
+
+func (b *browser) reset(code string) *browser {
+	b.Helper()
+	return b.send("code", code, "newPassword", newPassword, "newPasswordAgain", newPassword)
+}
+
+func TestSEC173_AResetDoesNotSignIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
+	w.done()
+	w.addFactors("alice", "totp")
+	w.wait(time.Second)
+	b.forgot("alice").want(200, "/login/reset", "If alice is known here")
+	if m := w.mail(); m.Template != "reset_password" || m.Recipient != "alice@mail.example" || !strings.Contains(m.Text, "localhost") {
+		t.Fatalf("got %+v", m)
+	}
+	code := w.mail().Code
+	w.wait(time.Second)
+	b.reset(code).want(200, "/login/password", "Your new password is set.")
+	if w.done() != nil {
+		t.Error("it signed in")
+	}
+	if n := w.value("SELECT count(*)::text FROM sessions"); n != "0" {
+		t.Errorf("%s sessions are left", n)
+	}
+	if m := w.mail(); m.Template != "password_changed" {
+		t.Errorf("got %+v", m)
+	}
+	b.send("password", "correct horse").want(400, "/login/password")
+	b.send("password", newPassword).want(200, "/login/totp")
+}
+
+func TestSEC172_CodesOfAReset(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	code := func() string { w.wait(time.Second); return w.mail().Code }
+	b := w.browser().forgot("alice")
+	first := code()
+	b.forgot("alice@mail.example").reset(first).want(400, "/login/reset", "The code is not right") // void by a newer one
+	b.forgot("bob").reset(code()).want(200, "/login/password")
+	b.forgot("alice")
+	second := code()
+	w.browser().forgot("bob").reset(second).want(400, "/login/reset") // of another user
+	for range 5 {
+		b.reset("00000000").want(400, "/login/reset")
+	}
+	b.reset(second).want(400, "/login/reset") // tried too often
+	b.forgot("alice")
+	third := code()
+	w.wait(10 * time.Minute)
+	b.reset(third).want(400, "/login/reset") // too old
+	b.forgot("alice")
+	fourth := code()
+	again := w.browser().forgot("bob")
+	w.wait(time.Second)
+	b.reset(fourth).want(200, "/login/password")
+	b.forgot("nobody at all").reset(fourth).want(400, "/login/reset")
+	again.reset(fourth).want(400, "/login/reset")
+	// A code for an address is none for a password.
+	w.browser().register("carol@new.example")
+	verify := w.mail()
+	b.forgot("carol@new.example").reset(verify.Code).want(400, "/login/reset")
+}
+
+// TestSEC170_ForgottenPasswordsDoNotTellWhoIsKnown compares the answers.
+func TestSEC170_ForgottenPasswordsDoNotTellWhoIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answers := map[string]string{}
+	for _, name := range []string{"alice@a.example", "nobod@a.example", "robot@a.example", "alice@x.example"} {
+		b := w.browser().forgot(name).want(200, "/login/reset")
+		page := sealedFlow.ReplaceAllStringFunc(b.body, func(sealed string) string { return strings.Repeat("F", len(sealed)) })
+		b.reset("00000000").want(400, "/login/reset")
+		page += sealedFlow.ReplaceAllStringFunc(b.body, func(sealed string) string { return strings.Repeat("F", len(sealed)) })
+		answers[strings.ReplaceAll(page, name, "NAME")] = name
+	}
+	if len(answers) != 1 {
+		t.Errorf("there are %d answers", len(answers))
+	}
+	if w.mails() != "1" {
+		t.Errorf("%s messages", w.mails())
+	}
+}
