@@ -33,13 +33,7 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 		s.Refuse(w, r, err)
 		return
 	}
-	keys, err := s.Keys.Get(r.Context(), instance.ID)
-	if err != nil {
-		s.Refuse(w, r, err)
-		return
-	}
-	key := documentKey{s.Issuer(r.Host, instance), instance.ID, keys.Signer().Algorithm}
-	prepared, err := s.document(key)
+	prepared, err := s.document(s.Issuer(r.Host, instance))
 	if err != nil {
 		s.Refuse(w, r, err)
 		return
@@ -47,23 +41,17 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 	servePublic(w, prepared.text, prepared.etag, params.IfNoneMatch)
 }
 
-// documentKey is all that a document depends on.
-type documentKey struct {
-	issuer, instanceID string
-	algorithm          signing.Algorithm
-}
-
 // maxDocuments bounds what is kept: hosts are chosen by requests (SEC-293).
 const maxDocuments = 1000
 
-func (s *Server) document(key documentKey) (*document, error) {
+func (s *Server) document(issuer string) (*document, error) {
 	s.mu.RLock()
-	known := s.documents[key]
+	known := s.documents[issuer]
 	s.mu.RUnlock()
 	if known != nil {
 		return known, nil
 	}
-	text, err := json.Marshal(configuration(key.issuer, key.algorithm))
+	text, err := json.Marshal(configuration(issuer))
 	if err != nil {
 		return nil, err
 	}
@@ -72,21 +60,16 @@ func (s *Server) document(key documentKey) (*document, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.documents == nil || len(s.documents) >= maxDocuments {
-		s.documents = map[documentKey]*document{}
+		s.documents = map[string]*document{}
 	}
-	s.documents[key] = made
+	s.documents[issuer] = made
 	return made, nil
 }
 
-func configuration(issuer string, algorithm signing.Algorithm) *oauth.Configuration {
-	signs := []string{string(signing.RS256)}
-	if algorithm != signing.RS256 { // OpenID Connect Core asks for RS256 in the list
-		signs = append(signs, string(algorithm))
-	}
-	foreign := make([]string, len(signing.Foreign))
-	for i, name := range signing.Foreign {
-		foreign[i] = string(name)
-	}
+func configuration(issuer string) *oauth.Configuration {
+	// All that a key of the instance may ever sign with: clients keep the document for
+	// longer than a key signs.
+	signs, foreign := names(signing.Algorithms), names(signing.Foreign)
 	all := []string{"client_secret_basic", "client_secret_post", "private_key_jwt", "none"}
 	few := []string{"client_secret_basic", "private_key_jwt"}
 	acrs := []string{acrOne, acrMany}
@@ -126,4 +109,12 @@ func configuration(issuer string, algorithm signing.Algorithm) *oauth.Configurat
 		RequestUriParameterSupported:               false,
 		AuthorizationResponseIssParameterSupported: true,
 	}
+}
+
+func names(algorithms []signing.Algorithm) []string {
+	list := make([]string, len(algorithms))
+	for i, name := range algorithms {
+		list[i] = string(name)
+	}
+	return list
 }

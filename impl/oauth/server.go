@@ -60,7 +60,7 @@ type Server struct {
 	audit    *auditor
 
 	mu        sync.RWMutex
-	documents map[documentKey]*document
+	documents map[string]*document // by issuer
 }
 
 var _ oauth.ServerInterface = (*Server)(nil)
