@@ -198,7 +198,7 @@ func TestGoClient(t *testing.T) {
 	}
 
 	// A verifier that lives on has to take tokens of the new key, and of the old.
-	if _, err := p.rotate(ctx, "ES256"); err != nil {
+	if _, err := p.rotate(ctx, "RS256"); err != nil {
 		t.Fatalf("rotate the signing key: %v", err)
 	}
 	if _, after := r.mustLogIn(agent); after.Subject != id.Subject {
@@ -221,6 +221,35 @@ func TestGoClient(t *testing.T) {
 	r.revoke("no such token")
 
 	r.logOut(agent, token)
+}
+
+// TestGoClientOfAnotherTime has learned from discovery which algorithms there are
+// before the instance begins to sign with another one.
+func TestGoClientOfAnotherTime(t *testing.T) {
+	p := shared(t)
+	r, agent := newParty(t, p, p.Clients["web"], oauth2.AuthStyleInHeader), p.browse()
+	for _, algorithm := range []string{"ES256", "EdDSA", "RS256"} {
+		rotated, err := p.rotate(t.Context(), algorithm)
+		if err != nil {
+			t.Fatalf("rotate the signing key: %v", err)
+		}
+		token, _, err := r.logIn(agent, nil)
+		if err != nil {
+			t.Errorf("log in when the key is of %s: %v", algorithm, err)
+		} else if got := algorithmOf(token); rotated && got != algorithm {
+			t.Errorf("got an ID token signed with %s, want %s", got, algorithm)
+		}
+	}
+}
+
+// algorithmOf returns what an ID token is signed with.
+func algorithmOf(token *oauth2.Token) string {
+	raw, _ := token.Extra("id_token").(string)
+	parsed, err := jose.ParseSigned(raw, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA})
+	if err != nil {
+		return err.Error()
+	}
+	return parsed.Signatures[0].Header.Algorithm
 }
 
 // logOut ends the session with an ID token as the hint.
