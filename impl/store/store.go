@@ -51,7 +51,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if conns <= 0 {
 		conns = max(16, 4*runtime.GOMAXPROCS(0))
 	}
-	pool, err := open(ctx, c.URL, conns, nil)
+	pool, err := open(ctx, c.URL, conns, map[string]string{"plan_cache_mode": "force_generic_plan"})
 	if err != nil {
 		return nil, err
 	}
