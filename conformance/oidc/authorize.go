@@ -158,9 +158,6 @@ func (r *run) authorize(q *request) *flow { return r.accept(q, r.send(q)) }
 func (r *run) accept(q *request, a *arrival) *flow {
 	f := &flow{request: q, arrival: a}
 	f.response = r.delivered(q, f.arrival, r.mode())
-	for _, name := range []string{"code", "access_token"} {
-		r.suite.masks.token(f.response.Get(name))
-	}
 	r.checkIssuer(f.response)
 	if f.response.Has("error") {
 		r.stop("the authorization endpoint answered error=%s: %s", f.response.Get("error"), f.response.Get("error_description"))

@@ -117,6 +117,7 @@ func (b *browser) navigate(next navigation, h hands) *arrival {
 			if next.method == http.MethodPost {
 				a.contentType, a.automatic = next.from.contentType(next.url), next.from.automatic()
 			}
+			b.r.suite.masks.response(a)
 			return a
 		}
 		x := b.send(next)

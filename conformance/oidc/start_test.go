@@ -125,7 +125,15 @@ func stopServer() error {
 	if started.cmd == nil {
 		return nil
 	}
-	_ = started.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is no matter
+	select {
+	case <-started.ended:
+		log := started.log.String()
+		return fmt.Errorf("%s ended by itself: %s\n%s", started.cmd, started.cmd.ProcessState, log[max(0, len(log)-4000):])
+	default:
+	}
+	if err := started.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
 	select {
 	case <-started.ended:
 	case <-time.After(30 * time.Second):

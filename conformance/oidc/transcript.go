@@ -74,8 +74,13 @@ func (t *transcript) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// String returns one line.
-func (x *exchange) String() string {
+// longPart is what makes a line unreadable: a token or a sealed state.
+var longPart = regexp.MustCompile(`([A-Za-z0-9._~-]{24})[A-Za-z0-9._~-]{60,}`)
+
+// String returns one line, shortened; detail has all of it.
+func (x *exchange) String() string { return longPart.ReplaceAllString(x.line(), "$1…") }
+
+func (x *exchange) line() string {
 	line := fmt.Sprintf("%s %s", x.request.Method, x.request.URL)
 	switch {
 	case x.err != nil:
@@ -88,6 +93,9 @@ func (x *exchange) String() string {
 
 // excerpt is how much of a body is printed.
 const excerpt = 1500
+
+// tokenMember is a token in a token response, also in one that was not expected.
+var tokenMember = regexp.MustCompile(`("(?:access|refresh)_token": ?"[^"]{6})[^"]*`)
 
 // detail returns the whole exchange.
 func (x *exchange) detail() string {
@@ -103,7 +111,7 @@ func (x *exchange) detail() string {
 	}
 	fmt.Fprintf(&b, "< %d %s\n", x.status, http.StatusText(x.status))
 	headers(&b, "< ", x.header)
-	body := x.body
+	body := tokenMember.ReplaceAllString(x.body, "$1…")
 	if len(body) > excerpt {
 		body = fmt.Sprintf("%s… (%d bytes)", body[:excerpt], len(body))
 	}
@@ -171,6 +179,15 @@ func (m *masks) basic(c *Client) {
 func (m *masks) token(value string) {
 	if len(value) > 12 {
 		m.secret(value[:6]+"…", value)
+	}
+}
+
+// response hides what an authorization response brings to a client.
+func (m *masks) response(a *arrival) {
+	fragment, _ := url.ParseQuery(a.at.EscapedFragment()) // what is none has no token
+	for _, values := range []url.Values{a.at.Query(), fragment, a.form} {
+		m.token(values.Get("code"))
+		m.token(values.Get("access_token"))
 	}
 }
 
