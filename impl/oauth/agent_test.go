@@ -2,12 +2,14 @@ package oauth_test
 
 import (
 	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"html"
 	"io"
+	"math/big"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -361,4 +363,18 @@ func newListener(t *testing.T, called chan<- struct{}) string {
 	listener := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called <- struct{}{} }))
 	t.Cleanup(listener.Close)
 	return listener.URL
+}
+
+// malleated returns a JWT with the other signature that ECDSA has for the same text
+// (s and its negation).
+func malleated(jwt string) string {
+	at := strings.LastIndexByte(jwt, '.')
+	raw, err := base64.RawURLEncoding.DecodeString(jwt[at+1:])
+	if err != nil || len(raw) != 64 {
+		panic("not ES256")
+	}
+	s := new(big.Int).SetBytes(raw[32:])
+	s.Sub(elliptic.P256().Params().N, s)
+	s.FillBytes(raw[32:])
+	return jwt[:at+1] + base64.RawURLEncoding.EncodeToString(raw)
 }

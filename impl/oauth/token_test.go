@@ -367,7 +367,10 @@ func TestSEC038_AssertionsOfServiceUsers(t *testing.T) {
 	if _, err := w.db.Pool.Exec(t.Context(), "UPDATE machine_keys SET expiration_date = $2 WHERE instance_id = $1 AND id = $3", w.a.instance(), w.now().Add(time.Hour), w.a.keyIDs["robot"]); err != nil {
 		t.Fatal(err)
 	}
-	w.soon("expiry", func() bool { w.clock.Add((2 * time.Hour).Microseconds()); return profile(w.a.assertion("robot", nil)).Status != http.StatusOK })
+	w.soon("expiry", func() bool {
+		w.clock.Add((2 * time.Hour).Microseconds())
+		return profile(w.a.assertion("robot", nil)).Status != http.StatusOK
+	})
 	w.a.refused("an expired key", profile(w.a.assertion("robot", nil)), "invalid_grant")
 	w.a.must(http.MethodPost, "/resources/v3alpha/users/"+w.a.users["jwtrobot"].ID+"/_deactivate", "{}")
 	w.a.refused("a user who is not active", profile(w.a.assertion("jwtrobot", nil)), "invalid_grant")

@@ -140,8 +140,9 @@ type world struct {
 	db    *store.DB
 	nodes []string // addresses
 	clock atomic.Int64
-	log   atomic.Pointer[strings.Builder]
 	a, b  *side
+	// sealer opens what the nodes keep sealed.
+	sealer secret.Sealer
 }
 
 // side is an instance of a world, as its clients see it. node is the one that is
@@ -176,6 +177,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.sealer = sealer
 	for range 2 {
 		node, err := server.New(server.Config{DB: open(8), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer})
 		if err != nil {
