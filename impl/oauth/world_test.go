@@ -23,6 +23,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
@@ -468,4 +469,9 @@ func (w *world) soon(what string, holds func() bool) {
 			return
 		}
 	}
+}
+
+// env is what services are made of, over the database and the clock of the nodes.
+func (w *world) env() resource.Env {
+	return resource.Env{DB: w.db, Now: w.now, NewID: newID, Invalidate: func() {}}
 }
