@@ -192,9 +192,8 @@ func TestSEC101_DeadTokensAreNotExchanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.a.allow()
-	subjects, actors := w.a.parties()
+	subjects, _ := w.a.parties()
 	alice := w.a.signedIn("alice")
-	helper := actors[typeAccess]["opaque"]
 	for _, form := range []string{"opaque", "JWT"} {
 		w.a.granted(form, w.a.exchange("web", "subject_token", subjects[typeAccess][form]))
 	}
@@ -208,7 +207,7 @@ func TestSEC101_DeadTokensAreNotExchanged(t *testing.T) {
 	theirs := alice.tokens("qweb", "openid") // of a client of another project
 	w.a.refused("a subject for another project", w.a.exchange("web", "subject_token", theirs.text("access_token")), "invalid_request")
 	w.a.refused("an ID token for another project", w.a.exchange("web", "subject_token", theirs.text("id_token"), "subject_token_type", typeID), "invalid_request")
-	w.a.refused("a service user's own token", w.a.exchange("web", "subject_token", helper), "invalid_request")
+	w.a.refused("a service user's own token", w.a.exchange("web", "subject_token", w.a.service("helper", "openid").text("access_token")), "invalid_request")
 
 	gone := w.a.service("helper", "openid").text("access_token")
 	w.a.granted("an actor", w.a.exchange("web", "subject_token", subjects[typeAccess]["opaque"], "actor_token", gone, "actor_token_type", typeAccess))
