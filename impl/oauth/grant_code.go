@@ -73,10 +73,7 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	t := c.newAccess(code.GetId())
 	t.SessionId, t.ClientId, t.AppId, t.UserId = code.GetSessionId(), of.ClientID, of.ID, code.GetUserId()
 	t.Audience, t.AuthTime, t.Amr, t.Claims = code.GetAudience(), code.GetAuthTime(), code.GetAmr(), code.GetClaims()
-	found, err := c.state(about{
-		user: t.UserId, session: t.SessionId, app: of.ID, projects: t.Audience, metadata: sc.has(scopeMetadata),
-		roles: of.AccessTokenRoleAssertion || of.IDTokenRoleAssertion,
-	})
+	found, err := c.state(about{user: t.UserId, session: t.SessionId, projects: t.Audience, parts: of.tokenParts(sc, t.Claims)})
 	if err != nil {
 		return nil, err
 	}
@@ -182,12 +179,16 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	if old.GetClientId() != of.ClientID {
 		return nil, errRefresh
 	}
-	found, err := c.state(about{user: old.GetUserId(), grant: old.GetGrantId(), app: of.ID, roles: of.AccessTokenRoleAssertion || of.IDTokenRoleAssertion})
+	parts := of.tokenParts(&scopes{}, nil) | withGrant
+	if of.IDTokenUserinfoAssertion { // its scopes are not known yet
+		parts |= withClaims
+	}
+	found, err := c.state(about{user: old.GetUserId(), grant: old.GetGrantId(), parts: parts})
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case found == nil || found.GrantApp != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.GrantExpiration):
+	case found == nil || found.App != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.EndsAt):
 		return nil, errRefresh
 	case found.Generation != old.GetGeneration():
 		return nil, errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
@@ -222,8 +223,8 @@ func narrowed(granted []string, asked string) (*scopes, error) {
 
 func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
 	t := c.newAccess(old.GetGrantId())
-	t.SessionId, t.ClientId, t.AppId, t.UserId = found.GrantSession, of.ClientID, of.ID, found.ID
-	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.Amr, found.Claims, found.Actor
+	t.SessionId, t.ClientId, t.AppId, t.UserId = found.Session, of.ClientID, of.ID, found.ID
+	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
 	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
 	var err error
 	if i.refresh, err = c.refreshToken(t, old.GetGeneration()+1); err != nil {

@@ -180,11 +180,11 @@ func (x *exchange) jwtParty(text string, bad error) (*party, error) {
 // alive refuses a token that is about something that has ended (SEC-101).
 func (x *exchange) alive(p *party, field string) (*state, error) {
 	a := aboutToken(p.AccessToken, &scopes{})
-	a.roles, a.projects = x.client.AccessTokenRoleAssertion || x.client.IDTokenRoleAssertion, []string{x.client.ProjectID}
+	a.parts, a.projects = x.client.tokenParts(&scopes{}, nil)|withClaims, []string{x.client.ProjectID}
 	if strings.HasPrefix(x.req.SubjectToken, policy.TokenPrefix) || strings.HasPrefix(x.req.ActorToken, policy.TokenPrefix) {
 		a.token = "" // a personal access token was looked up already
 	}
-	found, err := x.call.state(a)
+	found, err := x.call.stateOf(p.AccessToken, a)
 	if err == nil && found == nil {
 		err = invalidRequest("%s is not a good token of its type", field)
 	}
@@ -368,5 +368,5 @@ func (x *exchange) record(t *tokenv1.AccessToken) error {
 		e.ObjectID, e.Creator = t.GetUserId(), x.actor.GetUserId()
 		e.Payload = &eventv1.UserImpersonated{ClientId: t.GetClientId(), ActorId: x.actor.GetUserId(), Scopes: x.scopes.list}
 	}
-	return x.audit.append(x.ctx(), e)
+	return x.audit.add(x.ctx(), e)
 }

@@ -91,7 +91,7 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 	if err != nil {
 		return nil, err
 	}
-	return res, c.audit.append(c.ctx(), event.Event{
+	return res, c.audit.add(c.ctx(), event.Event{
 		InstanceID: c.instance.ID, ObjectID: t.GetId(), Creator: of.userID, Owner: ofOrg(of.orgID), At: c.now,
 		Payload: &eventv1.OIDCSessionAccessTokenAdded{UserId: of.userID, ClientId: of.username, GrantType: grant, Scopes: sc.list},
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/writ-id/writ/gen/oauth"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/cache"
+	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
@@ -57,7 +58,8 @@ type Server struct {
 	services *cache.Cache[clientKey, []db.ServiceClientsRow]
 	userKeys *cache.Cache[clientKey, *serviceKey]
 	origins  *cache.Cache[clientKey, bool]
-	audit    *auditor
+	audit    *batcher[event.Event]
+	revoked  *batcher[revocation]
 
 	mu        sync.RWMutex
 	documents map[string]*document // by issuer
@@ -67,18 +69,22 @@ var _ oauth.ServerInterface = (*Server)(nil)
 
 // New returns a Server over c. Run has to run for it to issue tokens to services.
 func New(c Config) *Server {
-	return &Server{
+	s := &Server{
 		Config: c, queries: db.New(),
 		clients:  cache.New[clientKey, *client](clientKey.String),
 		services: cache.New[clientKey, []db.ServiceClientsRow](clientKey.String),
 		userKeys: cache.New[clientKey, *serviceKey](clientKey.String),
 		origins:  cache.New[clientKey, bool](clientKey.String),
-		audit:    newAuditor(c.DB),
 	}
+	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
+	return s
 }
 
-// Run writes what is audited in batches, until ctx ends.
-func (s *Server) Run(ctx context.Context) { s.audit.run(ctx) }
+// Run writes what many requests write in batches, until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	go s.revoked.run(ctx)
+	s.audit.run(ctx)
+}
 
 // Forget drops what this node remembers of clients.
 func (s *Server) Forget() {
