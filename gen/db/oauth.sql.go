@@ -11,68 +11,109 @@ import (
 	"time"
 )
 
-const addGrant = `-- name: AddGrant :execrows
-WITH made AS (
+const addGrants = `-- name: AddGrants :many
+WITH asked AS (
+    SELECT unnest($1::text[]) AS instance_id,
+        unnest($2::text[]) AS id,
+        unnest($3::text[]) AS org_id,
+        unnest($4::text[]) AS user_id,
+        unnest($5::text[]) AS app_id,
+        unnest($6::text[]) AS session_id,
+        unnest($7::text[]) AS scopes,
+        unnest($8::text[]) AS audience,
+        unnest($9::text[]) AS claims,
+        unnest($10::timestamptz[]) AS auth_time,
+        unnest($11::text[]) AS amr,
+        unnest($12::text[]) AS actor,
+        unnest($13::bool[]) AS revoked,
+        unnest($14::int[]) AS generation,
+        unnest($15::timestamptz[]) AS idle_date,
+        unnest($16::timestamptz[]) AS expiration_date,
+        unnest($17::text[]) AS event_type,
+        unnest($18::text[]) AS payload
+), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    VALUES ($6, $7, $4, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $5::timestamptz)
-    ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, $19::timestamptz
+    FROM asked q ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $19::timestamptz
+    FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT m.instance_id, 'oidc_session', m.id, $1::text, $2::jsonb, $3::text, 3, $4::text, $5::timestamptz FROM made m
+SELECT made.instance_id, made.id, made.revoked FROM made
 `
 
-type AddGrantParams struct {
-	EventType      string          `db:"event_type"`
-	Payload        json.RawMessage `db:"payload"`
-	Creator        string          `db:"creator"`
-	OrgID          string          `db:"org_id"`
-	Now            time.Time       `db:"now"`
-	InstanceID     string          `db:"instance_id"`
-	ID             string          `db:"id"`
-	UserID         string          `db:"user_id"`
-	AppID          string          `db:"app_id"`
-	SessionID      *string         `db:"session_id"`
-	Scopes         []string        `db:"scopes"`
-	Audience       []string        `db:"audience"`
-	Claims         []string        `db:"claims"`
-	AuthTime       time.Time       `db:"auth_time"`
-	Amr            []string        `db:"amr"`
-	Actor          json.RawMessage `db:"actor"`
-	Revoked        bool            `db:"revoked"`
-	Generation     int32           `db:"generation"`
-	UnusedUntil    time.Time       `db:"unused_until"`
-	ExpirationDate time.Time       `db:"expiration_date"`
+type AddGrantsParams struct {
+	InstanceIds     []string    `db:"instance_ids"`
+	Ids             []string    `db:"ids"`
+	OrgIds          []string    `db:"org_ids"`
+	UserIds         []string    `db:"user_ids"`
+	AppIds          []string    `db:"app_ids"`
+	SessionIds      []string    `db:"session_ids"`
+	ScopeLists      []string    `db:"scope_lists"`
+	Audiences       []string    `db:"audiences"`
+	ClaimLists      []string    `db:"claim_lists"`
+	AuthTimes       []time.Time `db:"auth_times"`
+	Amrs            []string    `db:"amrs"`
+	Actors          []string    `db:"actors"`
+	Revocations     []bool      `db:"revocations"`
+	Generations     []int32     `db:"generations"`
+	IdleDates       []time.Time `db:"idle_dates"`
+	ExpirationDates []time.Time `db:"expiration_dates"`
+	EventTypes      []string    `db:"event_types"`
+	Payloads        []string    `db:"payloads"`
+	Now             time.Time   `db:"now"`
 }
 
-// Redeems a code, with the event: of parallel redemptions one makes the row
-// (SEC-033). A code whose proof was wrong makes one that is revoked (SEC-034).
-func (q *Queries) AddGrant(ctx context.Context, db DBTX, arg AddGrantParams) (int64, error) {
-	result, err := db.Exec(ctx, addGrant,
-		arg.EventType,
-		arg.Payload,
-		arg.Creator,
-		arg.OrgID,
+type AddGrantsRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	Revoked    bool   `db:"revoked"`
+}
+
+// Redeems codes, each with its event: of parallel redemptions one makes the row
+// (SEC-033), and is among those that are returned. A code whose proof was wrong
+// makes one that is revoked (SEC-034). Lists that belong together; lists in them are
+// texts with the unit separator between.
+func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) ([]AddGrantsRow, error) {
+	rows, err := db.Query(ctx, addGrants,
+		arg.InstanceIds,
+		arg.Ids,
+		arg.OrgIds,
+		arg.UserIds,
+		arg.AppIds,
+		arg.SessionIds,
+		arg.ScopeLists,
+		arg.Audiences,
+		arg.ClaimLists,
+		arg.AuthTimes,
+		arg.Amrs,
+		arg.Actors,
+		arg.Revocations,
+		arg.Generations,
+		arg.IdleDates,
+		arg.ExpirationDates,
+		arg.EventTypes,
+		arg.Payloads,
 		arg.Now,
-		arg.InstanceID,
-		arg.ID,
-		arg.UserID,
-		arg.AppID,
-		arg.SessionID,
-		arg.Scopes,
-		arg.Audience,
-		arg.Claims,
-		arg.AuthTime,
-		arg.Amr,
-		arg.Actor,
-		arg.Revoked,
-		arg.Generation,
-		arg.UnusedUntil,
-		arg.ExpirationDate,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []AddGrantsRow{}
+	for rows.Next() {
+		var i AddGrantsRow
+		if err := rows.Scan(&i.InstanceID, &i.ID, &i.Revoked); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const appendEvents = `-- name: AppendEvents :exec
@@ -352,42 +393,64 @@ func (q *Queries) RevokeTokens(ctx context.Context, db DBTX, arg RevokeTokensPar
 	return err
 }
 
-const rotateGrant = `-- name: RotateGrant :execrows
-WITH rotated AS (
-    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($4::timestamptz, g.expiration_date)
-    WHERE g.instance_id = $5 AND g.id = $6 AND g.generation = $7 AND NOT g.revoked
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id
+const rotateGrants = `-- name: RotateGrants :many
+WITH asked AS (
+    SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::text[]) AS payload
+), rotated AS (
+    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($5::timestamptz, g.expiration_date)
+    FROM asked q
+    WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT r.instance_id, 'oidc_session', r.id, $6::text, r.payload::jsonb, r.user_id, 3, r.org_id, $7::timestamptz FROM rotated r
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT r.instance_id, 'oidc_session', r.id, $1::text, $2::jsonb, r.user_id, 3, r.org_id, $3::timestamptz FROM rotated r
+SELECT rotated.instance_id, rotated.id FROM rotated
 `
 
-type RotateGrantParams struct {
-	EventType   string          `db:"event_type"`
-	Payload     json.RawMessage `db:"payload"`
-	Now         time.Time       `db:"now"`
-	UnusedUntil time.Time       `db:"unused_until"`
-	InstanceID  string          `db:"instance_id"`
-	ID          string          `db:"id"`
-	Generation  int32           `db:"generation"`
+type RotateGrantsParams struct {
+	InstanceIds []string  `db:"instance_ids"`
+	Ids         []string  `db:"ids"`
+	Generations []int32   `db:"generations"`
+	Payloads    []string  `db:"payloads"`
+	UnusedUntil time.Time `db:"unused_until"`
+	EventType   string    `db:"event_type"`
+	Now         time.Time `db:"now"`
 }
 
-// Uses a refresh token, with the event: of parallel uses one changes the row
-// (SEC-091).
-func (q *Queries) RotateGrant(ctx context.Context, db DBTX, arg RotateGrantParams) (int64, error) {
-	result, err := db.Exec(ctx, rotateGrant,
-		arg.EventType,
-		arg.Payload,
-		arg.Now,
+type RotateGrantsRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Uses refresh tokens, each with its event: of parallel uses one changes the row
+// (SEC-091), and is among those that are returned. Lists that belong together.
+func (q *Queries) RotateGrants(ctx context.Context, db DBTX, arg RotateGrantsParams) ([]RotateGrantsRow, error) {
+	rows, err := db.Query(ctx, rotateGrants,
+		arg.InstanceIds,
+		arg.Ids,
+		arg.Generations,
+		arg.Payloads,
 		arg.UnusedUntil,
-		arg.InstanceID,
-		arg.ID,
-		arg.Generation,
+		arg.EventType,
+		arg.Now,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []RotateGrantsRow{}
+	for rows.Next() {
+		var i RotateGrantsRow
+		if err := rows.Scan(&i.InstanceID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const serviceClients = `-- name: ServiceClients :many

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/oauth"
-	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
-	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/token"
 )
 
@@ -102,52 +99,6 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	return res, err
 }
 
-// addGrant stores what a code was redeemed for, and reports whether it was the first
-// time.
-func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, error) {
-	t := i.access
-	payload := &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: i.scopes.list}
-	params := db.AddGrantParams{
-		InstanceID: c.instance.ID, ID: t.GetGrantId(), OrgID: orgID, UserID: t.GetUserId(), AppID: i.client.ID,
-		Scopes: notNil(i.scopes.list), Audience: notNil(t.GetAudience()), Claims: notNil(t.GetClaims()), AuthTime: unix(t.GetAuthTime()), Amr: notNil(t.GetAmr()),
-		Actor: t.GetActor(), Generation: generation, UnusedUntil: c.now.Add(refreshIdle), ExpirationDate: c.now.Add(refreshLife), Now: c.now,
-		EventType: event.Type(payload), Payload: event.JSON(payload), Creator: t.GetUserId(),
-	}
-	if t.GetSessionId() != "" {
-		params.SessionID = &t.SessionId
-	}
-	if generation == 0 { // nothing of it lives longer
-		params.UnusedUntil = unix(t.GetExpiresAt())
-		params.ExpirationDate = params.UnusedUntil
-	}
-	n, err := c.queries.AddGrant(c.ctx(), c.DB.Pool, params)
-	return n == 1, err
-}
-
-// spend makes a code useless. If it was used already, what came from it ends too.
-func (c *call) spend(code *tokenv1.Code, of *client) error {
-	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "verifier"}
-	n, err := c.queries.AddGrant(c.ctx(), c.DB.Pool, db.AddGrantParams{
-		InstanceID: c.instance.ID, ID: code.GetId(), OrgID: of.OrgID, UserID: code.GetUserId(), AppID: of.ID, Scopes: []string{}, Audience: []string{},
-		Claims: []string{}, Amr: []string{}, AuthTime: unix(code.GetAuthTime()), Revoked: true, UnusedUntil: c.now, ExpirationDate: c.now.Add(2 * codeLife), Now: c.now,
-		EventType: event.Type(payload), Payload: event.JSON(payload), Creator: code.GetUserId(),
-	})
-	if err == nil && n == 0 {
-		err = c.revokeFamily(code.GetId(), "verifier")
-	}
-	return err
-}
-
-// revokeFamily ends all tokens that came from a code.
-func (c *call) revokeFamily(grantID, reason string) error {
-	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
-	_, err := c.queries.RevokeGrant(c.ctx(), c.DB.Pool, db.RevokeGrantParams{
-		InstanceID: c.instance.ID, ID: grantID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
-	})
-	c.Invalidate()
-	return err
-}
-
 // refreshToken makes the refresh token of a generation.
 func (c *call) refreshToken(t *tokenv1.AccessToken, generation int32) (string, error) {
 	return c.Box.Seal(c.ctx(), c.instance.ID, token.Refresh, &tokenv1.RefreshToken{
@@ -234,12 +185,9 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 	if err != nil {
 		return nil, err
 	}
-	payload := &eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(old.GetGeneration() + 1)}
-	n, err := c.queries.RotateGrant(c.ctx(), c.DB.Pool, db.RotateGrantParams{
-		InstanceID: c.instance.ID, ID: old.GetGrantId(), Generation: old.GetGeneration(), UnusedUntil: c.now.Add(refreshIdle), Now: c.now,
-		EventType: event.Type(payload), Payload: event.JSON(payload),
-	})
-	if err == nil && n == 0 { // another one was faster, so this token is used for the second time
+	use := &rotation{instanceID: c.instance.ID, grantID: old.GetGrantId(), generation: old.GetGeneration()}
+	err = c.rotations.add(c.ctx(), use)
+	if err == nil && !use.won { // another one was faster, so this token is used for the second time
 		err = errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
 	}
 	return res, err

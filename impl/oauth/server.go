@@ -58,8 +58,12 @@ type Server struct {
 	services *cache.Cache[clientKey, []db.ServiceClientsRow]
 	userKeys *cache.Cache[clientKey, *serviceKey]
 	origins  *cache.Cache[clientKey, bool]
-	audit    *batcher[event.Event]
-	revoked  *batcher[revocation]
+
+	// What many requests write goes together.
+	audit     *batcher[event.Event]
+	revoked   *batcher[revocation]
+	grants    *batcher[*grantRow]
+	rotations *batcher[*rotation]
 
 	mu        sync.RWMutex
 	documents map[string]*document // by issuer
@@ -77,12 +81,15 @@ func New(c Config) *Server {
 		origins:  cache.New[clientKey, bool](clientKey.String),
 	}
 	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
+	s.grants, s.rotations = newBatcher(s.writeGrants), newBatcher(s.writeRotations)
 	return s
 }
 
 // Run writes what many requests write in batches, until ctx ends.
 func (s *Server) Run(ctx context.Context) {
 	go s.revoked.run(ctx)
+	go s.grants.run(ctx)
+	go s.rotations.run(ctx)
 	s.audit.run(ctx)
 }
 

@@ -28,27 +28,57 @@ JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE k.instance_id = @instance_id AND k.id = @id AND u.user_type = 2 AND u.state = 1 AND o.state = 1;
 
--- name: AddGrant :execrows
--- Redeems a code, with the event: of parallel redemptions one makes the row
--- (SEC-033). A code whose proof was wrong makes one that is revoked (SEC-034).
-WITH made AS (
+-- name: AddGrants :many
+-- Redeems codes, each with its event: of parallel redemptions one makes the row
+-- (SEC-033), and is among those that are returned. A code whose proof was wrong
+-- makes one that is revoked (SEC-034). Lists that belong together; lists in them are
+-- texts with the unit separator between.
+WITH asked AS (
+    SELECT unnest(@instance_ids::text[]) AS instance_id,
+        unnest(@ids::text[]) AS id,
+        unnest(@org_ids::text[]) AS org_id,
+        unnest(@user_ids::text[]) AS user_id,
+        unnest(@app_ids::text[]) AS app_id,
+        unnest(@session_ids::text[]) AS session_id,
+        unnest(@scope_lists::text[]) AS scopes,
+        unnest(@audiences::text[]) AS audience,
+        unnest(@claim_lists::text[]) AS claims,
+        unnest(@auth_times::timestamptz[]) AS auth_time,
+        unnest(@amrs::text[]) AS amr,
+        unnest(@actors::text[]) AS actor,
+        unnest(@revocations::bool[]) AS revoked,
+        unnest(@generations::int[]) AS generation,
+        unnest(@idle_dates::timestamptz[]) AS idle_date,
+        unnest(@expiration_dates::timestamptz[]) AS expiration_date,
+        unnest(@event_types::text[]) AS event_type,
+        unnest(@payloads::text[]) AS payload
+), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    VALUES (@instance_id, @id, @org_id, @user_id, @app_id, sqlc.narg(session_id), @scopes, @audience, @claims, @auth_time, @amr, sqlc.narg(actor), @revoked, @generation, @unused_until, @expiration_date, @now::timestamptz)
-    ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, @now::timestamptz
+    FROM asked q ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, @now::timestamptz
+    FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT m.instance_id, 'oidc_session', m.id, @event_type::text, @payload::jsonb, @creator::text, 3, @org_id::text, @now::timestamptz FROM made m;
+SELECT made.instance_id, made.id, made.revoked FROM made;
 
--- name: RotateGrant :execrows
--- Uses a refresh token, with the event: of parallel uses one changes the row
--- (SEC-091).
-WITH rotated AS (
+-- name: RotateGrants :many
+-- Uses refresh tokens, each with its event: of parallel uses one changes the row
+-- (SEC-091), and is among those that are returned. Lists that belong together.
+WITH asked AS (
+    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@payloads::text[]) AS payload
+), rotated AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(@unused_until::timestamptz, g.expiration_date)
-    WHERE g.instance_id = @instance_id AND g.id = @id AND g.generation = @generation AND NOT g.revoked
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id
+    FROM asked q
+    WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, r.payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM rotated r
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM rotated r;
+SELECT rotated.instance_id, rotated.id FROM rotated;
 
 -- name: RevokeGrant :execrows
 -- Ends all that came from a code, with the event. A grant of another application
