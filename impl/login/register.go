@@ -198,7 +198,7 @@ func (v *visit) registerForm(said registration, mistakes []mistake) error {
 		{Name: "givenName", Type: "text", Value: said.givenName, Autocomplete: "given-name"},
 		{Name: "familyName", Type: "text", Value: said.familyName, Autocomplete: "family-name"},
 		{Name: "email", Type: "email", Value: said.email, Autocomplete: "email", Username: true},
-		{Name: "loginName", Type: "text", Value: said.loginName, Autocomplete: "username", Username: true, Optional: true, Hint: v.words.get("register.loginName")},
+		{Name: "loginName", Type: "text", Value: said.loginName, Autocomplete: "username", Username: true, Optional: true, Label: v.words.get("field.wish"), Hint: v.words.get("register.loginName")},
 	}, newPasswordFields()...)
 	p.Links = append(p.Links, v.link("have", pathName))
 	return v.render(p, mistakes)

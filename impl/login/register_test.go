@@ -46,7 +46,7 @@ func TestRegistrationsThatAreNotGood(t *testing.T) {
 	for text, fields := range map[string][]string{
 		"Enter your given name.":               {"givenName", " "},
 		"Enter your family name.":              {"familyName", "a\x00b"},
-		"Enter an e-mail address":              {"email", "carol"},
+		"Enter an email address":               {"email", "carol"},
 		"at least 8 characters":                {"newPassword", "short"},
 		"The two passwords are not the same.":  {"newPasswordAgain", "battery"},
 		"Choose another login name":            {"loginName", "a\u200bb"},
