@@ -1,6 +1,7 @@
 package login_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +86,23 @@ func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
 		note()
 		b.send("send", "yes").want(200, "/login/verify", "A code is on its way.")
 		note()
+		flow := b.forms["form"].values.Get("flow")
+		for _, path := range []string{"", "/password", "/totp", "/sms", "/change-password", "/accounts", "/verify", "/forgot", "/reset", "/register"} {
+			b.open("/login" + path + "?flow=" + flow)
+			seen.WriteString(b.path)
+			note()
+		}
+		b.post("/login/accounts", url.Values{"flow": {flow}, "session": {"x"}})
+		note()
 		w.begin.Store(&tokenv1.Flow{Request: "x=y"})
 		b.signIn(email, "battery staple").want(400, "/login/password")
+		note()
+		b.signIn("bob", "correct horse").want(200, "/done") // the cookies then
+		at, _ := url.Parse(w.url)
+		for _, cookie := range b.client.Jar.Cookies(at) {
+			seen.WriteString(cookie.Name + strings.Repeat("C", len(cookie.Value)))
+		}
+		b.open("/begin")
 		note()
 		answers[seen.String()] = email
 	}
@@ -173,6 +189,10 @@ func TestSEC173_AResetDoesNotSignIn(t *testing.T) {
 	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
 	w.done()
 	w.addFactors("alice", "totp")
+	w.exec(`INSERT INTO oauth_grants SELECT (jsonb_populate_record(NULL::oauth_grants, jsonb_build_object(
+		'instance_id', a.instance_id, 'id', 'g', 'org_id', $2::text, 'user_id', $1::text, 'app_id', a.id, 'scopes', '[]'::jsonb, 'audience', '[]'::jsonb,
+		'auth_time', now(), 'amr', '[]'::jsonb, 'claims', '[]'::jsonb, 'revoked', false, 'generation', 1, 'idle_date', now(), 'expiration_date', now(), 'creation_date', now()))).*
+		FROM apps a`, w.users["alice"].ID, w.instance.DefaultOrg)
 	w.wait(time.Second)
 	b.forgot("alice").want(200, "/login/reset", "If alice is known here")
 	if m := w.mail(); m.Template != "reset_password" || m.Recipient != "alice@mail.example" || !strings.Contains(m.Text, "localhost") {
@@ -189,6 +209,9 @@ func TestSEC173_AResetDoesNotSignIn(t *testing.T) {
 	}
 	if m := w.mail(); m.Template != "password_changed" {
 		t.Errorf("got %+v", m)
+	}
+	if got := w.value("SELECT string_agg(revoked::text, '') FROM oauth_grants"); got != "true" {
+		t.Errorf("revoked: %s", got)
 	}
 	b.send("password", "correct horse").want(400, "/login/password")
 	b.send("password", newPassword).want(200, "/login/totp")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 func insecure() http.RoundTripper {
@@ -346,4 +347,42 @@ func TestSEC132_SignOut(t *testing.T) {
 	}
 	b.open("/begin").want(200, "/login")
 	pending.send("session", "").want(400, "/login/accounts", "login_expired") // nothing begun before is good
+}
+
+// TestAFormOfAnotherSiteBringsNoCookies posts an authorization request as a browser
+// does that keeps Lax cookies back: nothing of what it has may be overwritten.
+func TestAFormOfAnotherSiteBringsNoCookies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser()
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	b.post("/begin", url.Values{})
+	if to := b.got.Get("Location"); b.status != 303 || to != "/oauth/v2/authorize?"+w.begin.Load().Request || b.got.Get("Set-Cookie") != "" {
+		t.Errorf("got %d %v", b.status, b.got)
+	}
+	b.open("/begin")
+	b.post("/begin", url.Values{}) // our own cookies came along
+	if to := b.got.Get("Location"); b.status != 303 || !strings.HasPrefix(to, "/login?flow=writ_flow_") {
+		t.Errorf("got %d %v", b.status, b.got)
+	}
+}
+
+// TestSEC216_SessionsAreOfTheirInstance sends the cookies of one instance to
+// another, which is SEC-217.
+func TestSEC216_SessionsAreOfTheirInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
+	b.open("/begin").want(200, "/login")
+	flow := b.forms["form"].values.Get("flow")
+	w.exec("INSERT INTO instances SELECT (jsonb_populate_record(i, '{\"id\": \"other\", \"name\": \"other\"}')).* FROM instances i WHERE id = $1", w.instance.ID)
+	own := w.instance
+	w.instance = &policy.Instance{ID: "other"}
+	b.open("/login?flow="+flow).want(400, "/login", "login_expired")
+	b.open("/begin").want(200, "/login")
+	if strings.Contains(b.body, "alice") {
+		t.Error("the other instance knows her")
+	}
+	w.instance = own
+	b.open("/login?flow="+flow).want(200, "/login", "alice@a.example")
 }

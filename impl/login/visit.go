@@ -174,16 +174,13 @@ func (v *visit) leave() {
 	v.w.Header().Set("Cache-Control", "no-store")
 }
 
-// load reads the sessions of the browser of those users who may go on here:
-// sessions of others do not count on any road (SEC-018).
+// load reads the sessions of the browser of those users who may sign in, and may do
+// so here: sessions of others do not count on any road (SEC-018).
 func (v *visit) load() error {
 	all, err := v.known(v.r.Context(), v.instance.ID, v.cookies.tokens)
 	v.sessions = nil
 	for i := range all {
-		if !all[i].IsActive && !v.flow.GetRegistering() {
-			continue
-		}
-		if (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
+		if all[i].IsActive && (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
 			v.sessions = append(v.sessions, all[i])
 		}
 	}
@@ -210,13 +207,11 @@ func (v *visit) fresh(k *known) bool {
 func (v *visit) next(k *known) string {
 	now := v.Now()
 	switch {
+	case v.flow.GetRegistering(): // whether or not there is a user (SEC-170)
+		return pathVerify
 	case k == nil && v.flow.GetLoginName() == "":
 		return pathName
 	case k == nil, !k.hasPassword(now), !v.fresh(k):
-		return pathPassword
-	case !k.IsActive && v.flow.GetRegistering():
-		return pathVerify
-	case !k.IsActive:
 		return pathPassword
 	case !k.hasFactor(now):
 		return k.factors()[0]
