@@ -200,6 +200,7 @@ func (v *visit) registerForm(said registration, mistakes []mistake) error {
 		{Name: "email", Type: "email", Value: said.email, Autocomplete: "email", Username: true},
 		{Name: "loginName", Type: "text", Value: said.loginName, Autocomplete: "username", Username: true, Optional: true, Label: v.words.get("field.wish"), Hint: v.words.get("register.loginName")},
 	}, newPasswordFields()...)
+	p.Fields[len(p.Fields)-2].Label = v.words.get("field.password")
 	p.Links = append(p.Links, v.link("have", pathName))
 	return v.render(p, mistakes)
 }

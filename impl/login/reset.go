@@ -127,7 +127,7 @@ func (v *visit) reset(code, password string) ([]mistake, error) {
 func (v *visit) resetForm(mistakes []mistake) error {
 	p := v.page("reset", pathReset)
 	p.Lead = v.words.get("reset.lead", v.flow.GetLoginName())
-	p.Fields = append([]field{{Name: "code", Type: "text", Autocomplete: "one-time-code", Numeric: true}}, newPasswordFields()...)
+	p.Fields = append([]field{{Name: "code", Type: "text", Value: digits(v.form.Get("code")), Autocomplete: "one-time-code", Numeric: true}}, newPasswordFields()...)
 	p.Links = append(p.Links, v.link("newcode", pathForgot), v.link("back", pathName))
 	return v.render(p, mistakes)
 }
