@@ -275,7 +275,7 @@ func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParam
 }
 
 const recentMessagesTo = `-- name: RecentMessagesTo :one
-SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND recipient = $3
+SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND lower(recipient) = lower($3::text)
 `
 
 type RecentMessagesToParams struct {
@@ -284,7 +284,8 @@ type RecentMessagesToParams struct {
 	Recipient  string    `db:"recipient"`
 }
 
-// How many messages an address got, whomever they were for.
+// How many messages an address got, whomever they were for and however it was
+// spelt.
 func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessagesToParams) (int64, error) {
 	row := db.QueryRow(ctx, recentMessagesTo, arg.InstanceID, arg.Since, arg.Recipient)
 	var count int64

@@ -3,6 +3,7 @@ package login_test
 import (
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,9 +152,21 @@ func TestSEC145_RegistrationIsOffWhereItIsOff(t *testing.T) {
 func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for range 12 {
+	for range 8 {
 		w.browser().register("carol@new.example").want(200, "/login/verify")
 	}
+	var together sync.WaitGroup
+	for range 6 {
+		b := w.browser()
+		b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+		b.open("/begin").want(200, "/login/register")
+		together.Go(func() {
+			if b.register("CAROL@new.example"); b.status != 200 && b.status != 503 {
+				t.Errorf("got %d %s", b.status, b.path)
+			}
+		})
+	}
+	together.Wait()
 	b := w.browser().register("dave@new.example")
 	for range 12 {
 		w.wait(time.Second)
@@ -164,7 +177,7 @@ func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 		w.wait(time.Second)
 		w.browser().forgot("alice").want(200, "/login/reset")
 	}
-	if got := w.value("SELECT string_agg(recipient || ' ' || n, ', ' ORDER BY recipient) FROM (SELECT recipient, count(*) n FROM messages GROUP BY 1) x"); got != "alice@mail.example 10, carol@new.example 10, dave@new.example 10" {
+	if got := w.value("SELECT string_agg(recipient || ' ' || n, ', ' ORDER BY recipient) FROM (SELECT lower(recipient) AS recipient, count(*) n FROM messages GROUP BY 1) x"); got != "alice@mail.example 10, carol@new.example 10, dave@new.example 10" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -84,5 +84,6 @@ SELECT id FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id:
 UPDATE oauth_grants SET revoked = true WHERE instance_id = @instance_id AND user_id = @user_id AND NOT revoked;
 
 -- name: RecentMessagesTo :one
--- How many messages an address got, whomever they were for.
-SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND recipient = @recipient;
+-- How many messages an address got, whomever they were for and however it was
+-- spelt.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND lower(recipient) = lower(@recipient::text);
