@@ -89,6 +89,7 @@ type step struct{ show, take func(*visit) error }
 
 // The paths of the pages.
 const (
+	pathBegin    = "/login/begin"
 	pathName     = "/login"
 	pathPassword = "/login/password"
 	pathTOTP     = "/login/totp"
@@ -106,6 +107,7 @@ const (
 // Handler serves what is below /login.
 func (p *Pages) Handler() http.Handler {
 	steps := map[string]step{
+		pathBegin:    {}, // which only sends the browser on
 		pathName:     {(*visit).showName, (*visit).takeName},
 		pathPassword: {(*visit).showPassword, (*visit).takePassword},
 		pathAccounts: {(*visit).showAccounts, (*visit).takeAccount},
