@@ -13,8 +13,8 @@ import (
 const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active, u.state AS user_state,
-    u.password_change_required, u.password_changed, u.preferred_language,
+    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
+    u.password_change_required, u.password_changed,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     EXISTS (SELECT FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 1 AND a.is_verified)::bool AS has_totp,
     coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 2 AND a.is_verified
@@ -42,10 +42,8 @@ type BrowserSessionsRow struct {
 	DisplayName            string     `db:"display_name"`
 	LoginName              string     `db:"login_name"`
 	IsActive               bool       `db:"is_active"`
-	UserState              int16      `db:"user_state"`
 	PasswordChangeRequired bool       `db:"password_change_required"`
 	PasswordChanged        *time.Time `db:"password_changed"`
-	PreferredLanguage      string     `db:"preferred_language"`
 	ExpirationDate         *time.Time `db:"expiration_date"`
 	PasswordVerifiedAt     *time.Time `db:"password_verified_at"`
 	TotpVerifiedAt         *time.Time `db:"totp_verified_at"`
@@ -75,10 +73,8 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 			&i.DisplayName,
 			&i.LoginName,
 			&i.IsActive,
-			&i.UserState,
 			&i.PasswordChangeRequired,
 			&i.PasswordChanged,
-			&i.PreferredLanguage,
 			&i.ExpirationDate,
 			&i.PasswordVerifiedAt,
 			&i.TotpVerifiedAt,
@@ -279,7 +275,7 @@ func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParam
 }
 
 const recentMessagesTo = `-- name: RecentMessagesTo :one
-SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND recipient = $3
+SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND lower(recipient) = lower($3::text)
 `
 
 type RecentMessagesToParams struct {
@@ -288,7 +284,8 @@ type RecentMessagesToParams struct {
 	Recipient  string    `db:"recipient"`
 }
 
-// How many messages an address got, whomever they were for.
+// How many messages an address got, whomever they were for and however it was
+// spelt.
 func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessagesToParams) (int64, error) {
 	row := db.QueryRow(ctx, recentMessagesTo, arg.InstanceID, arg.Since, arg.Recipient)
 	var count int64

@@ -3,8 +3,8 @@
 -- whether they are complete and what the pages show of their users.
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active, u.state AS user_state,
-    u.password_change_required, u.password_changed, u.preferred_language,
+    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
+    u.password_change_required, u.password_changed,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     EXISTS (SELECT FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 1 AND a.is_verified)::bool AS has_totp,
     coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 2 AND a.is_verified
@@ -84,5 +84,6 @@ SELECT id FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id:
 UPDATE oauth_grants SET revoked = true WHERE instance_id = @instance_id AND user_id = @user_id AND NOT revoked;
 
 -- name: RecentMessagesTo :one
--- How many messages an address got, whomever they were for.
-SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND recipient = @recipient;
+-- How many messages an address got, whomever they were for and however it was
+-- spelt.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND lower(recipient) = lower(@recipient::text);
