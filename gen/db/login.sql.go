@@ -16,15 +16,15 @@ SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
     u.password_change_required, u.password_changed,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
-    EXISTS (SELECT FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 1 AND a.is_verified)::bool AS has_totp,
-    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 2 AND a.is_verified
-        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS sms_address,
-    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 3 AND a.is_verified
-        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS email_address
+    coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
 JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+LEFT JOIN LATERAL (
+    SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
+        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
+    FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
 WHERE s.instance_id = $1 AND s.token_hash = ANY($2::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > $3::timestamptz)
 `
 

@@ -253,6 +253,30 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 	return i, err
 }
 
+const oAuthOrg = `-- name: OAuthOrg :one
+SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = $1 AND o.id = $2 AND o.state = 1
+`
+
+type OAuthOrgParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+type OAuthOrgRow struct {
+	Name   string `db:"name"`
+	Domain string `db:"domain"`
+}
+
+// An active organization, with what login names in it end in.
+func (q *Queries) OAuthOrg(ctx context.Context, db DBTX, arg OAuthOrgParams) (OAuthOrgRow, error) {
+	row := db.QueryRow(ctx, oAuthOrg, arg.InstanceID, arg.ID)
+	var i OAuthOrgRow
+	err := row.Scan(&i.Name, &i.Domain)
+	return i, err
+}
+
 const orgOfUser = `-- name: OrgOfUser :one
 SELECT coalesce(org_id, '')::text FROM users WHERE instance_id = $1 AND id = $2 AND state = 1
 `

@@ -58,6 +58,7 @@ type Server struct {
 	services *cache.Cache[clientKey, []db.ServiceClientsRow]
 	userKeys *cache.Cache[clientKey, *serviceKey]
 	origins  *cache.Cache[clientKey, bool]
+	orgs     *cache.Cache[clientKey, *db.OAuthOrgRow]
 
 	// What many requests write goes together.
 	audit     *batcher[event.Event]
@@ -79,6 +80,7 @@ func New(c Config) *Server {
 		services: cache.New[clientKey, []db.ServiceClientsRow](clientKey.String),
 		userKeys: cache.New[clientKey, *serviceKey](clientKey.String),
 		origins:  cache.New[clientKey, bool](clientKey.String),
+		orgs:     cache.New[clientKey, *db.OAuthOrgRow](clientKey.String),
 	}
 	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
 	s.grants, s.rotations = newBatcher(s.writeGrants), newBatcher(s.writeRotations)
@@ -99,6 +101,7 @@ func (s *Server) Forget() {
 	s.services.Drop()
 	s.userKeys.Drop()
 	s.origins.Drop()
+	s.orgs.Drop()
 }
 
 // clientKey is a client ID, a key ID or an origin, of an instance.

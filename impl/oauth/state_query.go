@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -30,14 +31,16 @@ type state struct {
 	ID, OrgID, Username, Domain string
 	UserType                    int16
 
+	OrgName string
+
 	// The standard claims.
-	OrgName, GivenName, FamilyName, NickName, DisplayName, PreferredLanguage string
-	Email, Phone                                                             string
-	IsEmailVerified, IsPhoneVerified                                         bool
-	ChangeDate                                                               time.Time
-	MiddleName, ProfileURL, PictureURL, WebsiteURL                           string
-	Gender, Birthdate, Zoneinfo                                              string
-	StreetAddress, Locality, Region, PostalCode, Country                     string
+	GivenName, FamilyName, NickName, DisplayName, PreferredLanguage string
+	Email, Phone                                                    string
+	IsEmailVerified, IsPhoneVerified                                bool
+	ChangeDate                                                      time.Time
+	MiddleName, ProfileURL, PictureURL, WebsiteURL                  string
+	Gender, Birthdate, Zoneinfo                                     string
+	StreetAddress, Locality, Region, PostalCode, Country            string
 
 	// Of the grant. Claims are those that were asked for by name.
 	Claims                     []string
@@ -60,7 +63,7 @@ type roleGrant struct {
 }
 
 const (
-	claimColumns = `, o.name, u.given_name, u.family_name, u.nick_name, u.display_name, u.preferred_language,
+	claimColumns = `, u.given_name, u.family_name, u.nick_name, u.display_name, u.preferred_language,
     u.email, u.phone, u.is_email_verified, u.is_phone_verified, u.change_date, u.middle_name, u.profile_url, u.picture_url, u.website_url,
     u.gender, u.birthdate, u.zoneinfo, u.street_address, u.locality, u.region, u.postal_code, u.country`
 	// The session of a grant counts while it lives.
@@ -101,12 +104,9 @@ func newStateQuery(parts part) *stateQuery {
 	now := func(c *call, _ *about) any { return c.now }
 	instance := param("text", func(c *call, _ *about) any { return c.instance.ID })
 	user := param("text", func(_ *call, a *about) any { return a.user })
-	columns := "u.id, u.org_id, u.username, coalesce(d.domain, ''), u.user_type"
-	from := `
-FROM users u
-JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary`
-	where := "\nWHERE u.instance_id = " + instance + " AND u.id = " + user + " AND u.state = 1 AND o.state = 1"
+	columns := "u.id, u.org_id, u.username, u.user_type"
+	from := "\nFROM users u"
+	where := "\nWHERE u.instance_id = " + instance + " AND u.id = " + user + " AND u.state = 1"
 	if parts&withClaims != 0 {
 		columns += claimColumns
 	}
@@ -164,6 +164,11 @@ func (c *call) state(a about) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
+	org, err := c.org(found.OrgID)
+	if err != nil || org == nil {
+		return nil, err
+	}
+	found.Domain, found.OrgName = org.Domain, org.Name
 	if len(found.Claims) > 0 && a.parts&withClaims == 0 { // only the grant knew of them
 		a.parts |= withClaims
 		return c.state(a)
@@ -174,11 +179,23 @@ func (c *call) state(a about) (*state, error) {
 	return found, err
 }
 
+// org returns an organization, as it was a second ago at most; nil when it is not
+// active.
+func (c *call) org(id string) (*db.OAuthOrgRow, error) {
+	return c.orgs.Get(clientKey{c.instance.ID, id}, func() (*db.OAuthOrgRow, error) {
+		row, err := c.queries.OAuthOrg(c.ctx(), c.DB.Pool, db.OAuthOrgParams{InstanceID: c.instance.ID, ID: id})
+		if store.NoRow(err) {
+			return nil, nil
+		}
+		return &row, err
+	})
+}
+
 // targets returns where the columns of a statement are scanned to, in their order.
 func (s *state) targets(parts part, roles *json.RawMessage) []any {
-	targets := append(make([]any, 0, 48), &s.ID, &s.OrgID, &s.Username, &s.Domain, &s.UserType)
+	targets := append(make([]any, 0, 48), &s.ID, &s.OrgID, &s.Username, &s.UserType)
 	if parts&withClaims != 0 {
-		targets = append(targets, &s.OrgName, &s.GivenName, &s.FamilyName, &s.NickName, &s.DisplayName, &s.PreferredLanguage,
+		targets = append(targets, &s.GivenName, &s.FamilyName, &s.NickName, &s.DisplayName, &s.PreferredLanguage,
 			&s.Email, &s.Phone, &s.IsEmailVerified, &s.IsPhoneVerified, &s.ChangeDate, &s.MiddleName, &s.ProfileURL, &s.PictureURL, &s.WebsiteURL,
 			&s.Gender, &s.Birthdate, &s.Zoneinfo, &s.StreetAddress, &s.Locality, &s.Region, &s.PostalCode, &s.Country)
 	}

@@ -9,6 +9,12 @@ JOIN projects p ON p.instance_id = a.instance_id AND p.id = a.project_id
 JOIN organizations o ON o.instance_id = a.instance_id AND o.id = a.org_id
 WHERE a.instance_id = @instance_id AND a.client_id = @client_id;
 
+-- name: OAuthOrg :one
+-- An active organization, with what login names in it end in.
+SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
+
 -- name: ServiceClients :many
 -- The service users that a client ID may mean: a username, which is unique within
 -- an organization only, so that the secret decides, or a login name.
