@@ -3,6 +3,7 @@ package oauth
 import (
 	"crypto"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"time"
 
@@ -66,8 +67,11 @@ func (c *call) keyOf(of *client, id string) (crypto.PublicKey, error) {
 // subjectOf returns whom a JWT is about that a client signed for an exchange.
 func (c *call) subjectOf(text string, of *client) (userID string, good bool, err error) {
 	jwt, err := token.ParseJWT(text)
-	if err != nil {
+	if errors.Is(err, token.ErrInvalid) {
 		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
 	}
 	issuer, _ := jwt.Claims.Text("iss")
 	userID, named := jwt.Claims.Text("sub")

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -85,10 +86,11 @@ type authorization struct {
 // target finds the client of a request and the redirect URI it registered (SEC-001,
 // SEC-004).
 func (c *call) target(req *oauth.AuthorizationRequest, bad error) (*authorization, error) {
-	if wrong, ok := bad.(*form.Error); ok && (wrong.Parameter == "" || wrong.Parameter == "client_id" || wrong.Parameter == "redirect_uri") {
-		return nil, bad
-	} else if bad != nil && !ok {
-		return nil, bad
+	if bad != nil {
+		wrong, ok := errors.AsType[*form.Error](bad)
+		if !ok || slices.Contains([]string{"", "client_id", "redirect_uri"}, wrong.Parameter) {
+			return nil, bad
+		}
 	}
 	if req.ClientId == "" {
 		return nil, invalidRequest("client_id is missing")

@@ -86,11 +86,10 @@ func (c *call) client(id string) (*client, error) {
 
 // credentials are what a request shows to authenticate its client.
 type credentials struct {
-	method        int16
-	id            string
-	secret        string
-	assertion     string
-	assertionType string
+	method    int16
+	id        string
+	secret    string
+	assertion string
 }
 
 // shown returns the credentials of a request: of one mechanism only, and of one

@@ -57,7 +57,9 @@ func proves(verifier, challenge string) bool {
 		return false
 	}
 	for i := range len(verifier) { // RFC 7636, section 4.1
-		if c := verifier[i]; !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~') {
+		c := verifier[i]
+		letter, digit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'
+		if !letter && !digit && c != '-' && c != '.' && c != '_' && c != '~' {
 			return false
 		}
 	}

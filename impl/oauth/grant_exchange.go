@@ -184,7 +184,7 @@ func (x *exchange) alive(p *party, field string) (*state, error) {
 	if strings.HasPrefix(x.req.SubjectToken, policy.TokenPrefix) || strings.HasPrefix(x.req.ActorToken, policy.TokenPrefix) {
 		a.token = "" // a personal access token was looked up already
 	}
-	found, err := x.call.stateOf(p.AccessToken, a)
+	found, err := x.stateOf(p.AccessToken, a)
 	if err == nil && found == nil {
 		err = invalidRequest("%s is not a good token of its type", field)
 	}
@@ -349,7 +349,7 @@ func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
 
 // actClaim is the claim act: the actor, and who acted before (RFC 8693, section 4.1).
 func (x *exchange) actClaim() []byte {
-	act := map[string]any{"sub": x.actor.GetUserId(), "iss": x.call.issuer}
+	act := map[string]any{"sub": x.actor.GetUserId(), "iss": x.issuer}
 	if previous := x.subject.GetActor(); len(previous) > 0 {
 		act["act"] = json.RawMessage(previous)
 	}

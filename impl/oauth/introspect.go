@@ -135,7 +135,7 @@ func (c *call) revoke(req *oauth.RevocationRequest) error {
 	if err != nil {
 		return err
 	}
-	clientID, appID := shown.id, ""
+	var clientID, appID string
 	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
 	switch {
 	case err == nil:
