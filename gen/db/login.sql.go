@@ -136,6 +136,22 @@ func (q *Queries) CodeUser(ctx context.Context, db DBTX, arg CodeUserParams) (Co
 	return i, err
 }
 
+const endSessionsOfUser = `-- name: EndSessionsOfUser :exec
+DELETE FROM sessions WHERE instance_id = $1 AND user_id = $2::text AND id <> $3
+`
+
+type EndSessionsOfUserParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+	Kept       string `db:"kept"`
+}
+
+// All but one.
+func (q *Queries) EndSessionsOfUser(ctx context.Context, db DBTX, arg EndSessionsOfUserParams) error {
+	_, err := db.Exec(ctx, endSessionsOfUser, arg.InstanceID, arg.UserID, arg.Kept)
+	return err
+}
+
 const extendSession = `-- name: ExtendSession :exec
 UPDATE sessions SET expiration_date = $1::timestamptz
 WHERE instance_id = $2 AND id = $3 AND expiration_date < $4::timestamptz AND expiration_date > $5::timestamptz
@@ -306,35 +322,6 @@ type RevokeGrantsOfUserParams struct {
 func (q *Queries) RevokeGrantsOfUser(ctx context.Context, db DBTX, arg RevokeGrantsOfUserParams) error {
 	_, err := db.Exec(ctx, revokeGrantsOfUser, arg.InstanceID, arg.UserID)
 	return err
-}
-
-const sessionsOfUser = `-- name: SessionsOfUser :many
-SELECT id FROM sessions WHERE instance_id = $1 AND user_id = $2::text ORDER BY id
-`
-
-type SessionsOfUserParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-}
-
-func (q *Queries) SessionsOfUser(ctx context.Context, db DBTX, arg SessionsOfUserParams) ([]string, error) {
-	rows, err := db.Query(ctx, sessionsOfUser, arg.InstanceID, arg.UserID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const tryUserCode = `-- name: TryUserCode :one

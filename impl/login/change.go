@@ -13,6 +13,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signout"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -109,25 +110,14 @@ func isName(password, loginName string) bool {
 	return folded == resource.Fold(loginName) || folded == resource.Fold(username)
 }
 
-// setPassword replaces the password of a user, ends their sessions but one, and
+// setPassword replaces the password of a user, which ends their sessions but one, and
 // tells them, in the transaction of ctx. The hash is made before: it takes long.
 func (v *visit) setPassword(ctx context.Context, user *db.CodeUserRow, hash, keep string) error {
+	ctx = signout.Keep(ctx, keep)
 	if _, err := v.Users.SetPassword(ctx, &userv3.SetPasswordRequest{
 		Id: user.ID, NewPassword: &userv3.SetPassword{Value: &userv3.SetPassword_Hash{Hash: hash}},
 	}); err != nil {
 		return err
-	}
-	ids, err := v.queries.SessionsOfUser(ctx, v.DB.Conn(ctx), db.SessionsOfUserParams{InstanceID: v.instance.ID, UserID: user.ID})
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if id == keep {
-			continue
-		}
-		if _, err := v.Sessions.DeleteSession(ctx, &sessionv3.DeleteSessionRequest{Id: id}); err != nil && reasonOf(err) != "NOT_FOUND" {
-			return err
-		}
 	}
 	if user.Email == "" || !user.IsEmailVerified {
 		return nil

@@ -113,9 +113,6 @@ func (v *visit) reset(code, password string) ([]mistake, error) {
 		if used, err = v.use(v.r.Context(), tx, tried); err != nil || !used {
 			return err
 		}
-		if err := v.queries.RevokeGrantsOfUser(v.r.Context(), tx, db.RevokeGrantsOfUserParams{InstanceID: v.instance.ID, UserID: user.ID}); err != nil {
-			return err
-		}
 		return v.setPassword(store.Within(v.as(v.r.Context(), v.instance, user.OrgID, user.ID), tx), &user, hash, "")
 	})
 	if err == nil && !used {

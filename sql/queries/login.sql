@@ -76,8 +76,9 @@ SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM 
 WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND user_type = 1
 ORDER BY creation_date, id LIMIT 1;
 
--- name: SessionsOfUser :many
-SELECT id FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id::text ORDER BY id;
+-- name: EndSessionsOfUser :exec
+-- All but one.
+DELETE FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id::text AND id <> @kept;
 
 -- name: RevokeGrantsOfUser :exec
 -- Whatever a login gave clients in the name of a user is no good any more.
