@@ -67,7 +67,7 @@ type Server struct {
 	rotations *batcher[*rotation]
 
 	mu        sync.RWMutex
-	documents map[string]*document // by issuer
+	documents map[documentKey]*document
 }
 
 var _ oauth.ServerInterface = (*Server)(nil)
