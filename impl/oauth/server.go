@@ -140,7 +140,7 @@ func (c *call) ctx() context.Context { return c.context }
 func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	preflight := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-	if origin == "" {
+	if origin == "" || r.URL.Path == authorizePath || r.URL.Path == endSessionPath { // these are gone to, not read (RFC 9700, section 2.6; SEC-015)
 		return false
 	}
 	header := w.Header()

@@ -65,7 +65,7 @@ func (c *call) bearer(formToken string) (string, *Refusal) {
 	if !strings.EqualFold(scheme, "bearer") || text == "" {
 		return "", &Refusal{string(oauth.InvalidToken), "the Authorization header holds no bearer token", http.StatusUnauthorized}
 	}
-	return strings.TrimSpace(text), nil
+	return strings.Trim(text, " "), nil
 }
 
 // failBearer refuses an access token (RFC 6750, section 3). A request that shows

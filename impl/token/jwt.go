@@ -112,10 +112,11 @@ func decode(segment string) (Claims, error) {
 	return all, nil
 }
 
-// Text returns a claim that is a string and not empty.
+// Text returns a claim that is a string and not empty. One with a NUL is none: the
+// database has no such text, so nothing it could name exists (SEC-291).
 func (c Claims) Text(name string) (string, bool) {
 	var text *string
-	if json.Unmarshal(c[name], &text) != nil || text == nil {
+	if json.Unmarshal(c[name], &text) != nil || text == nil || strings.IndexByte(*text, 0) >= 0 {
 		return "", false
 	}
 	return *text, *text != ""
