@@ -70,7 +70,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 // oauth returns the handler of the OpenID Connect and OAuth endpoints.
 func (s *Server) oauth() http.Handler {
 	mux := http.NewServeMux()
-	endpoints := oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
+	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
 		BaseRouter: mux,
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
 			s.refuse(w, r, fault.Invalid("INVALID_PARAMETER", "", "%v", err))
@@ -80,11 +80,12 @@ func (s *Server) oauth() http.Handler {
 		if s.public.CORS(w, r) {
 			return
 		}
-		if _, pattern := mux.Handler(r); pattern == "" {
+		handler, pattern := mux.Handler(r)
+		if pattern == "" {
 			s.unserved(w, r, mux)
 			return
 		}
-		endpoints.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	})
 }
 
