@@ -82,8 +82,10 @@ func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, erro
 		row.idleDate = unix(t.GetExpiresAt())
 		row.endsAt = row.idleDate
 	}
-	err := c.grants.add(c.ctx(), row)
-	return row.first, err
+	if err := c.grants.add(c.ctx(), row); err != nil { // then it may be written still
+		return false, err
+	}
+	return row.first, nil
 }
 
 // spend makes a code useless. If it was used already, what came from it ends too.
