@@ -281,3 +281,31 @@ func TestSEC170_ForgottenPasswordsDoNotTellWhoIsKnown(t *testing.T) {
 		t.Errorf("%s messages", w.mails())
 	}
 }
+
+func TestSEC171_NoHeaderOfARequestGetsIntoAMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := func(header ...string) string {
+		b := w.browser()
+		for i := 0; i < len(header); i += 2 {
+			b.header[header[i]] = []string{header[i+1]}
+		}
+		b.forgot("alice").want(200, "/login/reset")
+		w.wait(time.Minute)
+		m := w.mail()
+		return strings.ReplaceAll(m.Subject+"\n"+m.Text, m.Code, "CODE")
+	}
+	want := text()
+	if strings.Contains(want, "evil") || !strings.Contains(want, "CODE") {
+		t.Fatal(want)
+	}
+	for _, name := range []string{"X-Forwarded-Host", "Forwarded", "X-Host", "X-Original-Host", "X-Forwarded-Server", "X-Http-Host-Override", "X-Forwarded-Prefix", "X-Rewrite-Url"} {
+		value := "evil.example"
+		if name == "Forwarded" {
+			value = "host=evil.example;proto=http"
+		}
+		if got := text(name, value); got != want {
+			t.Errorf("with %s: %s\n%s", name, value, got)
+		}
+	}
+}
