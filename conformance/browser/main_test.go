@@ -62,10 +62,11 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program),
-		chromedp.Flag("lang", "en-US"), chromedp.Flag("accept-lang", "en-US"), chromedp.Flag("hide-scrollbars", true))
-	if os.Geteuid() == 0 { // its sandbox wants another user
-		options = append(options, chromedp.NoSandbox)
-	}
+		chromedp.Flag("lang", "en-US"), chromedp.Flag("accept-lang", "en-US"), chromedp.Flag("hide-scrollbars", true),
+		// A process for each of two sites and every test is most of the time.
+		chromedp.Flag("disable-features", "Translate,IsolateOrigins,site-per-process"), chromedp.Flag("disable-gpu", true),
+		// Its sandbox works neither for root nor in most containers, and all it opens is ours.
+		chromedp.NoSandbox)
 	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
 	defer end()
 	first, closeAll := chromedp.NewContext(allocated)

@@ -70,7 +70,9 @@ func newParty(s *server) (*party, error) {
 	return p, nil
 }
 
-func (p *party) context(ctx context.Context) context.Context { return oidc.ClientContext(ctx, p.client) }
+func (p *party) context(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, p.client)
+}
 
 // ServeHTTP is all the pages that the relying party has.
 func (p *party) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -131,7 +132,7 @@ func (b *tab) describe() string {
 // wait waits until a script gives true.
 func (b *tab) wait(script, what string) {
 	b.Helper()
-	for deadline := time.Now().Add(patience); !b.truth(script); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !b.truth(script); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			b.Fatalf("no %s at %s", what, b.describe())
 		}
@@ -179,7 +180,11 @@ func (b *tab) clickText(text string) {
 func (b *tab) fill(selector, text string) {
 	b.Helper()
 	b.see(selector)
-	b.do(chromedp.Clear(chromedp.CSS(selector)), chromedp.SendKeys(chromedp.CSS(selector), text))
+	eval[bool](b, fmt.Sprintf("document.querySelector(%q).select(), true", selector))
+	b.do(chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, input.InsertText, input.InsertTextParams{Text: text})
+		return err
+	}))
 }
 
 // submit sends the form of the page.
