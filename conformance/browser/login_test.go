@@ -35,7 +35,7 @@ func TestPasswordLogin(t *testing.T) {
 			}
 			b.fill("#password", "not my password")
 			b.submit()
-			b.wantText("The login name or the password is not right.")
+			b.wantText("The login name or password is not right.")
 			if title := b.text("title", "text"); !strings.HasPrefix(title, "Error: ") {
 				t.Errorf("a page with a mistake has the title %q", title)
 			}
