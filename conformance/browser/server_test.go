@@ -257,13 +257,22 @@ func totp(t *testing.T, secret string, at time.Time) string {
 // mailed returns the code in the newest message to an address.
 func (s *server) mailed(t *testing.T, address string) string {
 	t.Helper()
-	var messages []struct{ Recipient, Code string } // the newest first
+	codes := s.allMailed(t, address)
+	if len(codes) == 0 {
+		t.Fatalf("no code was sent to %s", address)
+	}
+	return codes[0]
+}
+
+// allMailed returns the codes in all messages to an address, the newest first.
+func (s *server) allMailed(t *testing.T, address string) (codes []string) {
+	t.Helper()
+	var messages []struct{ Recipient, Code string }
 	s.must(t, "/_dev/messages", nil, &messages)
 	for _, message := range messages {
 		if message.Recipient == address {
-			return message.Code
+			codes = append(codes, message.Code)
 		}
 	}
-	t.Fatalf("no code was sent to %s", address)
-	return ""
+	return codes
 }
