@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,7 +26,9 @@ const (
 	// messagesLimit is how many messages an address gets in an hour because somebody
 	// registers with it, whoever that is (SEC-185).
 	messagesLimit = 10
-	inactive      = 2
+	// enrollLimit is how long making a user may take.
+	enrollLimit = 30 * time.Second
+	inactive    = 2
 )
 
 // emailPattern is that of the contract.
@@ -145,8 +148,13 @@ func (v *visit) hadEnough(ctx context.Context, tx db.DBTX, address string) (bool
 }
 
 // enroll makes a user, a session in which their password is proven, and a code for
-// their address. Until that is verified the user is inactive.
+// their address. Until that is verified the user is inactive: who goes away in the
+// middle must not keep a user who is not, so it is done to its end in any case.
 func (v *visit) enroll(said registration, password string) ([]mistake, error) {
+	lasting, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), enrollLimit)
+	defer cancel()
+	defer func(r *http.Request) { v.r = r }(v.r)
+	v.r = v.r.WithContext(lasting)
 	orgID := v.flow.GetOrgId()
 	if orgID == "" {
 		orgID = v.instance.DefaultOrg

@@ -1,6 +1,9 @@
 package login_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -39,6 +42,49 @@ func TestRegister(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	w.browser().signIn("carol@new.example", "battery staple").want(200, "/done")
+}
+
+// TestRegistrationsThatAreBrokenOff goes away in the middle, as who clicks twice
+// does: no user may be left who could sign in without having verified an address.
+func TestRegistrationsThatAreBrokenOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser()
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	b.open("/begin").want(200, "/login/register")
+	values := b.forms["form"].values
+	for name, value := range map[string]string{"givenName": "Carol", "familyName": "Jones", "newPassword": "battery staple", "newPasswordAgain": "battery staple"} {
+		values.Set(name, value)
+	}
+	var going sync.WaitGroup
+	for i := range 20 {
+		values.Set("email", fmt.Sprintf("carol%d@new.example", i))
+		body := values.Encode()
+		going.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20*(i+1))*time.Millisecond)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/login/register", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if res, err := b.client.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	going.Wait()
+	// What was begun goes on for a while.
+	const unfinished = "SELECT count(*)::text FROM users WHERE NOT is_email_verified AND email LIKE 'carol%' AND state = 1"
+	for deadline := time.Now().Add(10 * time.Second); w.value(unfinished) != "0"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s users are active who verified no address", w.value(unfinished))
+		}
+	}
+	if made := w.value("SELECT count(*)::text FROM users WHERE email LIKE 'carol%'"); made == "0" {
+		t.Error("no registration got far enough to be broken off")
+	}
 }
 
 func TestRegistrationsThatAreNotGood(t *testing.T) {

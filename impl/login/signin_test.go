@@ -49,7 +49,7 @@ func TestSEC170_WhyNobodySignsInIsNotTold(t *testing.T) {
 	} {
 		b := w.browser()
 		begun := time.Now()
-		b.signIn(test.name, test.password).want(400, "/login/password", "The login name or the password is not right.")
+		b.signIn(test.name, test.password).want(400, "/login/password", "The login name or password is not right.")
 		if took := time.Since(begun) % (250 * time.Millisecond); time.Since(begun) < 250*time.Millisecond || took > 200*time.Millisecond {
 			t.Errorf("%s: it took %s", test.who, time.Since(begun))
 		}
@@ -83,7 +83,7 @@ func TestSEC174_NamesOfAUserShareTheirTries(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"alice", "alice@a.example", "alice@mail.example"} {
-		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or the password is not right.")
+		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or password is not right.")
 	}
 	w.wait(10 * time.Minute) // SEC-177
 	b.signIn("alice", "correct horse").want(200, "/done")
@@ -257,7 +257,7 @@ func TestSEC018_OnlyUsersOfTheOrganization(t *testing.T) {
 	alice := w.done()
 	w.begin.Store(&tokenv1.Flow{Request: "x=y", OrgId: w.users["olga"].OrgID})
 	for _, name := range []string{"alice", "alice@a.example", "alice@mail.example"} {
-		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or the password is not right.")
+		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or password is not right.")
 	}
 	b.open("/begin").want(200, "/login")
 	flow := b.forms["form"].values.Get("flow")
