@@ -44,7 +44,7 @@ const tenant = `
 instances:
   - name: @NAME
     id: instance-@NAME
-    domains: ["@NAME.example"]
+    domains: ["@NAME.example", "www.@NAME.example"]
     features: {multitenancy_resources_api: true, oidc_token_exchange: @EXCHANGE}
     allow_registration: true
     organizations:
