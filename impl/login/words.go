@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"net/http"
@@ -74,7 +75,7 @@ func (p *Pages) wordsFor(r *http.Request, instance *policy.Instance, asked strin
 // default one first; during an outage what was known last.
 func (p *Pages) Languages(r *http.Request, instance *policy.Instance) []string {
 	if instance != nil {
-		found, err := p.languages.Get(instance.ID, func() ([]string, error) { return p.allowed(r, instance) })
+		found, err := p.languages.Get(r.Context(), instance.ID, func(context.Context) ([]string, error) { return p.allowed(r, instance) })
 		if err != nil {
 			found, _ = p.languages.Last(instance.ID)
 		}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"crypto"
 	"crypto/sha256"
 	"errors"
@@ -96,8 +97,8 @@ func (c *call) serviceKey(id string) (*serviceKey, error) {
 	if id == "" || len(id) > 200 {
 		return nil, nil
 	}
-	return c.userKeys.Get(clientKey{c.instance.ID, id}, func() (*serviceKey, error) {
-		row, err := c.queries.ServiceKey(c.ctx(), c.DB.Pool, db.ServiceKeyParams{InstanceID: c.instance.ID, ID: id})
+	return c.userKeys.Get(c.ctx(), clientKey{c.instance.ID, id}, func(ctx context.Context) (*serviceKey, error) {
+		row, err := c.queries.ServiceKey(ctx, c.DB.Pool, db.ServiceKeyParams{InstanceID: c.instance.ID, ID: id})
 		if store.NoRow(err) {
 			return nil, nil
 		}

@@ -2,7 +2,10 @@ package oauth
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // batcher writes what many requests have to write in one statement and one commit:
@@ -65,19 +68,24 @@ func (b *batcher[T]) run(ctx context.Context) {
 	}
 }
 
-// flush writes a batch. When it fails each is tried alone, so that none fails for
-// another one's sake.
+// flush writes a batch. When PostgreSQL refuses it each is tried alone, so that none
+// fails for another one's sake. A connection that is lost is not tried again: whether
+// it was written is unknown, and what counts once would seem to be used (REL-012).
 func (b *batcher[T]) flush(ctx context.Context, batch []*entry[T]) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchLimit)
-	defer cancel()
+	write := func(values []T) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchLimit)
+		defer cancel()
+		return b.write(ctx, values)
+	}
 	values := make([]T, len(batch))
 	for i, e := range batch {
 		values[i] = e.value
 	}
-	err := b.write(ctx, values)
+	err := write(values)
+	_, refused := errors.AsType[*pgconn.PgError](err)
 	for i, e := range batch {
-		if err != nil && len(batch) > 1 {
-			e.done <- b.write(ctx, values[i:i+1])
+		if refused && len(batch) > 1 {
+			e.done <- write(values[i : i+1])
 		} else {
 			e.done <- err
 		}

@@ -79,6 +79,9 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	if found == nil || !sc.belongs(found.OrgID, found.Domain) {
 		return nil, errCode
 	}
+	if may, err := c.mayUse(of, found.ID, found.OrgID); err != nil || !may {
+		return nil, orElse(err, errCode)
+	}
 	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: true, nonce: code.GetNonce()}
 	generation := int32(0)
 	if sc.has(scopeOffline) && of.may(grantRefresh) {
@@ -156,6 +159,9 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	if !sc.belongs(found.OrgID, found.Domain) {
 		return nil, errRefresh
 	}
+	if may, err := c.mayUse(of, found.ID, found.OrgID); err != nil || !may { // SEC-093
+		return nil, orElse(err, errRefresh)
+	}
 	return c.rotate(of, old, found, sc)
 }
 
@@ -178,6 +184,7 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 	t := c.newAccess(old.GetGrantId())
 	t.SessionId, t.ClientId, t.AppId, t.UserId = found.Session, of.ClientID, of.ID, found.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
+	t.ExpiresAt = min(t.ExpiresAt, found.EndsAt.Unix())
 	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
 	var err error
 	if i.refresh, err = c.refreshToken(t, old.GetGeneration()+1); err != nil {
@@ -188,7 +195,7 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 		return nil, err
 	}
 	use := &rotation{instanceID: c.instance.ID, grantID: old.GetGrantId(), generation: old.GetGeneration()}
-	err = c.rotations.add(c.ctx(), use)
+	err = c.rotations.add(c.lasting(), use)
 	if err == nil && !use.won { // another one was faster, so this token is used for the second time
 		err = errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
 	}

@@ -82,7 +82,7 @@ func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, erro
 		row.idleDate = unix(t.GetExpiresAt())
 		row.endsAt = row.idleDate
 	}
-	if err := c.grants.add(c.ctx(), row); err != nil { // then it may be written still
+	if err := c.grants.add(c.lasting(), row); err != nil { // then it may be written still
 		return false, err
 	}
 	return row.first, nil
@@ -95,17 +95,23 @@ func (c *call) spend(code *tokenv1.Code, of *client) error {
 		instanceID:  c.instance.ID, orgID: of.OrgID, revoked: true, idleDate: c.now, endsAt: c.now.Add(2 * codeLife),
 		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "verifier"},
 	}
-	err := c.grants.add(c.ctx(), row)
+	err := c.grants.add(c.lasting(), row)
 	if err == nil && !row.first {
 		err = c.revokeFamily(code.GetId(), "verifier")
 	}
 	return err
 }
 
+// lasting is the context of what has to be done to its end although the client went
+// away: a thief must not be able to keep a family by hanging up.
+func (c *call) lasting() context.Context { return context.WithoutCancel(c.ctx()) }
+
 // revokeFamily ends all tokens that came from a code.
 func (c *call) revokeFamily(grantID, reason string) error {
 	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
-	_, err := c.queries.RevokeGrant(c.ctx(), c.DB.Pool, db.RevokeGrantParams{
+	ctx, cancel := context.WithTimeout(c.lasting(), batchLimit)
+	defer cancel()
+	_, err := c.queries.RevokeGrant(ctx, c.DB.Pool, db.RevokeGrantParams{
 		InstanceID: c.instance.ID, ID: grantID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
 	})
 	c.Invalidate()

@@ -153,6 +153,9 @@ func (c *call) revoke(req *oauth.RevocationRequest) error {
 		return invalidRequest("token is missing")
 	}
 	if strings.HasPrefix(req.Token, string(token.Refresh)) {
+		if appID == "" { // they have none
+			return nil
+		}
 		return c.revokeRefresh(req.Token, clientID, appID)
 	}
 	t, err := c.readAccess(req.Token)

@@ -169,8 +169,8 @@ func (s *Server) mayRead(r *http.Request, origin string) bool {
 	if err != nil {
 		return false
 	}
-	allowed, err := s.origins.Get(clientKey{instance.ID, origin}, func() (bool, error) {
-		return s.queries.OriginAllowed(r.Context(), s.DB.Pool, db.OriginAllowedParams{InstanceID: instance.ID, Origin: origin})
+	allowed, err := s.origins.Get(r.Context(), clientKey{instance.ID, origin}, func(ctx context.Context) (bool, error) {
+		return s.queries.OriginAllowed(ctx, s.DB.Pool, db.OriginAllowedParams{InstanceID: instance.ID, Origin: origin})
 	})
 	return err == nil && allowed
 }

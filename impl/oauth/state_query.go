@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -182,8 +183,8 @@ func (c *call) state(a about) (*state, error) {
 // org returns an organization, as it was a second ago at most; nil when it is not
 // active.
 func (c *call) org(id string) (*db.OAuthOrgRow, error) {
-	return c.orgs.Get(clientKey{c.instance.ID, id}, func() (*db.OAuthOrgRow, error) {
-		row, err := c.queries.OAuthOrg(c.ctx(), c.DB.Pool, db.OAuthOrgParams{InstanceID: c.instance.ID, ID: id})
+	return c.orgs.Get(c.ctx(), clientKey{c.instance.ID, id}, func(ctx context.Context) (*db.OAuthOrgRow, error) {
+		row, err := c.queries.OAuthOrg(ctx, c.DB.Pool, db.OAuthOrgParams{InstanceID: c.instance.ID, ID: id})
 		if store.NoRow(err) {
 			return nil, nil
 		}
