@@ -310,7 +310,7 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
   Messages        %[1]s/_dev/messages
 `, info.Issuer)
 	if info.User != nil {
-		fmt.Fprintf(out, "  Sign in as      %s / %s\n", info.User.LoginName, info.User.Password)
+		fmt.Fprintf(out, "  Sign in at      %s/login\n  Sign in as      %s / %s\n", info.Issuer, info.User.LoginName, info.User.Password)
 	}
 	for _, token := range []struct{ name, value string }{
 		{"Admin token", info.AdminToken}, {"Viewer token", info.ViewerToken}, {"Org owner token", info.OrgOwnerToken}, {"Nobody token", info.NobodyToken}, {"System token", info.SystemToken},

@@ -82,11 +82,11 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 	}
 	flags.add(cmd, ":8080", 5*time.Second, false)
 	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
-	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key that keeps secrets unreadable in the database; `writ keys new-master` makes one")
+	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key that keeps secrets unreadable in the database; made by: writ keys new-master")
 	cmd.Flags().StringVar(&masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY, a command line can be read by others")
 	cmd.Flags().StringVar(&external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
 	cmd.Flags().StringVar(&external.Port, "external-port", "", "the port, if it is not that of the scheme")
-	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, as `writ migrate up` does")
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, like: writ migrate up")
 	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
 	return cmd
 }

@@ -34,10 +34,14 @@ func (q *Queries) AddSchemaRevision(ctx context.Context, db DBTX, arg AddSchemaR
 }
 
 const forgetInstance = `-- name: ForgetInstance :exec
+WITH a AS (DELETE FROM oauth_grants g WHERE g.instance_id = $1),
+    b AS (DELETE FROM revoked_tokens t WHERE t.instance_id = $1),
+    c AS (DELETE FROM used_assertions t WHERE t.instance_id = $1)
 DELETE FROM row_counts c WHERE c.instance_id = $1
 `
 
-// What has no foreign key to the instance: the totals, which its deletion counts.
+// What has no foreign key to the instance: the totals, which its deletion counts,
+// and what is written with each token.
 func (q *Queries) ForgetInstance(ctx context.Context, db DBTX, instanceID string) error {
 	_, err := db.Exec(ctx, forgetInstance, instanceID)
 	return err

@@ -13,18 +13,18 @@ import (
 const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active, u.state AS user_state,
-    u.password_change_required, u.password_changed, u.preferred_language,
+    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
+    u.password_change_required, u.password_changed,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
-    EXISTS (SELECT FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 1 AND a.is_verified)::bool AS has_totp,
-    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 2 AND a.is_verified
-        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS sms_address,
-    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 3 AND a.is_verified
-        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS email_address
+    coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
 JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+LEFT JOIN LATERAL (
+    SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
+        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
+    FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
 WHERE s.instance_id = $1 AND s.token_hash = ANY($2::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > $3::timestamptz)
 `
 
@@ -42,10 +42,8 @@ type BrowserSessionsRow struct {
 	DisplayName            string     `db:"display_name"`
 	LoginName              string     `db:"login_name"`
 	IsActive               bool       `db:"is_active"`
-	UserState              int16      `db:"user_state"`
 	PasswordChangeRequired bool       `db:"password_change_required"`
 	PasswordChanged        *time.Time `db:"password_changed"`
-	PreferredLanguage      string     `db:"preferred_language"`
 	ExpirationDate         *time.Time `db:"expiration_date"`
 	PasswordVerifiedAt     *time.Time `db:"password_verified_at"`
 	TotpVerifiedAt         *time.Time `db:"totp_verified_at"`
@@ -75,10 +73,8 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 			&i.DisplayName,
 			&i.LoginName,
 			&i.IsActive,
-			&i.UserState,
 			&i.PasswordChangeRequired,
 			&i.PasswordChanged,
-			&i.PreferredLanguage,
 			&i.ExpirationDate,
 			&i.PasswordVerifiedAt,
 			&i.TotpVerifiedAt,
@@ -138,6 +134,22 @@ func (q *Queries) CodeUser(ctx context.Context, db DBTX, arg CodeUserParams) (Co
 		&i.LoginName,
 	)
 	return i, err
+}
+
+const endSessionsOfUser = `-- name: EndSessionsOfUser :exec
+DELETE FROM sessions WHERE instance_id = $1 AND user_id = $2::text AND id <> $3
+`
+
+type EndSessionsOfUserParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+	Kept       string `db:"kept"`
+}
+
+// All but one.
+func (q *Queries) EndSessionsOfUser(ctx context.Context, db DBTX, arg EndSessionsOfUserParams) error {
+	_, err := db.Exec(ctx, endSessionsOfUser, arg.InstanceID, arg.UserID, arg.Kept)
+	return err
 }
 
 const extendSession = `-- name: ExtendSession :exec
@@ -279,7 +291,7 @@ func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParam
 }
 
 const recentMessagesTo = `-- name: RecentMessagesTo :one
-SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND recipient = $3
+SELECT count(*) FROM messages WHERE instance_id = $1 AND creation_date > $2::timestamptz AND lower(recipient) = lower($3::text)
 `
 
 type RecentMessagesToParams struct {
@@ -288,7 +300,8 @@ type RecentMessagesToParams struct {
 	Recipient  string    `db:"recipient"`
 }
 
-// How many messages an address got, whomever they were for.
+// How many messages an address got, whomever they were for and however it was
+// spelt.
 func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessagesToParams) (int64, error) {
 	row := db.QueryRow(ctx, recentMessagesTo, arg.InstanceID, arg.Since, arg.Recipient)
 	var count int64
@@ -309,35 +322,6 @@ type RevokeGrantsOfUserParams struct {
 func (q *Queries) RevokeGrantsOfUser(ctx context.Context, db DBTX, arg RevokeGrantsOfUserParams) error {
 	_, err := db.Exec(ctx, revokeGrantsOfUser, arg.InstanceID, arg.UserID)
 	return err
-}
-
-const sessionsOfUser = `-- name: SessionsOfUser :many
-SELECT id FROM sessions WHERE instance_id = $1 AND user_id = $2::text ORDER BY id
-`
-
-type SessionsOfUserParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-}
-
-func (q *Queries) SessionsOfUser(ctx context.Context, db DBTX, arg SessionsOfUserParams) ([]string, error) {
-	rows, err := db.Query(ctx, sessionsOfUser, arg.InstanceID, arg.UserID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []string{}
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const tryUserCode = `-- name: TryUserCode :one

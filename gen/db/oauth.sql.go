@@ -11,67 +11,109 @@ import (
 	"time"
 )
 
-const addGrant = `-- name: AddGrant :execrows
-WITH made AS (
+const addGrants = `-- name: AddGrants :many
+WITH asked AS (
+    SELECT unnest($1::text[]) AS instance_id,
+        unnest($2::text[]) AS id,
+        unnest($3::text[]) AS org_id,
+        unnest($4::text[]) AS user_id,
+        unnest($5::text[]) AS app_id,
+        unnest($6::text[]) AS session_id,
+        unnest($7::text[]) AS scopes,
+        unnest($8::text[]) AS audience,
+        unnest($9::text[]) AS claims,
+        unnest($10::timestamptz[]) AS auth_time,
+        unnest($11::text[]) AS amr,
+        unnest($12::text[]) AS actor,
+        unnest($13::bool[]) AS revoked,
+        unnest($14::int[]) AS generation,
+        unnest($15::timestamptz[]) AS idle_date,
+        unnest($16::timestamptz[]) AS expiration_date,
+        unnest($17::text[]) AS event_type,
+        unnest($18::text[]) AS payload
+), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    VALUES ($6, $7, $4, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $5::timestamptz)
-    ON CONFLICT DO NOTHING RETURNING instance_id, id
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, $19::timestamptz
+    FROM asked q ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $19::timestamptz
+    FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
-SELECT append_event(made.instance_id, 'oidc_session', made.id, $1::text, $2::jsonb, $3::text, 3::smallint, $4::text, $5::timestamptz) FROM made
+SELECT made.instance_id, made.id, made.revoked FROM made
 `
 
-type AddGrantParams struct {
-	EventType      string          `db:"event_type"`
-	Payload        json.RawMessage `db:"payload"`
-	Creator        string          `db:"creator"`
-	OrgID          string          `db:"org_id"`
-	Now            time.Time       `db:"now"`
-	InstanceID     string          `db:"instance_id"`
-	ID             string          `db:"id"`
-	UserID         string          `db:"user_id"`
-	AppID          string          `db:"app_id"`
-	SessionID      *string         `db:"session_id"`
-	Scopes         []string        `db:"scopes"`
-	Audience       []string        `db:"audience"`
-	Claims         []string        `db:"claims"`
-	AuthTime       time.Time       `db:"auth_time"`
-	Amr            []string        `db:"amr"`
-	Actor          json.RawMessage `db:"actor"`
-	Revoked        bool            `db:"revoked"`
-	Generation     int32           `db:"generation"`
-	UnusedUntil    time.Time       `db:"unused_until"`
-	ExpirationDate time.Time       `db:"expiration_date"`
+type AddGrantsParams struct {
+	InstanceIds     []string    `db:"instance_ids"`
+	Ids             []string    `db:"ids"`
+	OrgIds          []string    `db:"org_ids"`
+	UserIds         []string    `db:"user_ids"`
+	AppIds          []string    `db:"app_ids"`
+	SessionIds      []string    `db:"session_ids"`
+	ScopeLists      []string    `db:"scope_lists"`
+	Audiences       []string    `db:"audiences"`
+	ClaimLists      []string    `db:"claim_lists"`
+	AuthTimes       []time.Time `db:"auth_times"`
+	Amrs            []string    `db:"amrs"`
+	Actors          []string    `db:"actors"`
+	Revocations     []bool      `db:"revocations"`
+	Generations     []int32     `db:"generations"`
+	IdleDates       []time.Time `db:"idle_dates"`
+	ExpirationDates []time.Time `db:"expiration_dates"`
+	EventTypes      []string    `db:"event_types"`
+	Payloads        []string    `db:"payloads"`
+	Now             time.Time   `db:"now"`
 }
 
-// Redeems a code, with the event: of parallel redemptions one makes the row
-// (SEC-033). A code whose proof was wrong makes one that is revoked (SEC-034).
-func (q *Queries) AddGrant(ctx context.Context, db DBTX, arg AddGrantParams) (int64, error) {
-	result, err := db.Exec(ctx, addGrant,
-		arg.EventType,
-		arg.Payload,
-		arg.Creator,
-		arg.OrgID,
+type AddGrantsRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	Revoked    bool   `db:"revoked"`
+}
+
+// Redeems codes, each with its event: of parallel redemptions one makes the row
+// (SEC-033), and is among those that are returned. A code whose proof was wrong
+// makes one that is revoked (SEC-034). Lists that belong together; lists in them are
+// texts with the unit separator between.
+func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) ([]AddGrantsRow, error) {
+	rows, err := db.Query(ctx, addGrants,
+		arg.InstanceIds,
+		arg.Ids,
+		arg.OrgIds,
+		arg.UserIds,
+		arg.AppIds,
+		arg.SessionIds,
+		arg.ScopeLists,
+		arg.Audiences,
+		arg.ClaimLists,
+		arg.AuthTimes,
+		arg.Amrs,
+		arg.Actors,
+		arg.Revocations,
+		arg.Generations,
+		arg.IdleDates,
+		arg.ExpirationDates,
+		arg.EventTypes,
+		arg.Payloads,
 		arg.Now,
-		arg.InstanceID,
-		arg.ID,
-		arg.UserID,
-		arg.AppID,
-		arg.SessionID,
-		arg.Scopes,
-		arg.Audience,
-		arg.Claims,
-		arg.AuthTime,
-		arg.Amr,
-		arg.Actor,
-		arg.Revoked,
-		arg.Generation,
-		arg.UnusedUntil,
-		arg.ExpirationDate,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []AddGrantsRow{}
+	for rows.Next() {
+		var i AddGrantsRow
+		if err := rows.Scan(&i.InstanceID, &i.ID, &i.Revoked); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const appendEvents = `-- name: AppendEvents :exec
@@ -104,23 +146,6 @@ func (q *Queries) AppendEvents(ctx context.Context, db DBTX, arg AppendEventsPar
 		arg.CreatedAts,
 	)
 	return err
-}
-
-const grantUser = `-- name: GrantUser :one
-SELECT user_id FROM oauth_grants WHERE instance_id = $1 AND id = $2
-`
-
-type GrantUserParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-}
-
-// Whose grant it is.
-func (q *Queries) GrantUser(ctx context.Context, db DBTX, arg GrantUserParams) (string, error) {
-	row := db.QueryRow(ctx, grantUser, arg.InstanceID, arg.ID)
-	var user_id string
-	err := row.Scan(&user_id)
-	return user_id, err
 }
 
 const mayUseProject = `-- name: MayUseProject :one
@@ -228,6 +253,30 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 	return i, err
 }
 
+const oAuthOrg = `-- name: OAuthOrg :one
+SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = $1 AND o.id = $2 AND o.state = 1
+`
+
+type OAuthOrgParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+type OAuthOrgRow struct {
+	Name   string `db:"name"`
+	Domain string `db:"domain"`
+}
+
+// An active organization, with what login names in it end in.
+func (q *Queries) OAuthOrg(ctx context.Context, db DBTX, arg OAuthOrgParams) (OAuthOrgRow, error) {
+	row := db.QueryRow(ctx, oAuthOrg, arg.InstanceID, arg.ID)
+	var i OAuthOrgRow
+	err := row.Scan(&i.Name, &i.Domain)
+	return i, err
+}
+
 const orgOfUser = `-- name: OrgOfUser :one
 SELECT coalesce(org_id, '')::text FROM users WHERE instance_id = $1 AND id = $2 AND state = 1
 `
@@ -296,11 +345,12 @@ func (q *Queries) ProjectsFor(ctx context.Context, db DBTX, arg ProjectsForParam
 
 const revokeGrant = `-- name: RevokeGrant :execrows
 WITH revoked AS (
-    UPDATE oauth_grants SET revoked = true
-    WHERE instance_id = $4 AND id = $5 AND NOT revoked AND ($6::text = '' OR app_id = $6)
-    RETURNING instance_id, id, org_id, user_id
+    UPDATE oauth_grants g SET revoked = true
+    WHERE g.instance_id = $4 AND g.id = $5 AND NOT g.revoked AND ($6::text = '' OR g.app_id = $6)
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id
 )
-SELECT append_event(instance_id, 'oidc_session', id, $1::text, $2::jsonb, user_id, 3::smallint, org_id, $3::timestamptz) FROM revoked
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+SELECT r.instance_id, 'oidc_session', r.id, $1::text, $2::jsonb, r.user_id, 3, r.org_id, $3::timestamptz FROM revoked r
 `
 
 type RevokeGrantParams struct {
@@ -329,77 +379,102 @@ func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParam
 	return result.RowsAffected(), nil
 }
 
-const revokeToken = `-- name: RevokeToken :execrows
-WITH revoked AS (
-    INSERT INTO revoked_tokens (instance_id, id, expiration_date) VALUES ($5, $6, $7) ON CONFLICT DO NOTHING
-    RETURNING instance_id, id
+const revokeTokens = `-- name: RevokeTokens :exec
+WITH asked AS (
+    SELECT unnest($3::text[]) AS instance_id, unnest($4::text[]) AS id, unnest($5::timestamptz[]) AS expiration_date,
+        unnest($6::text[]) AS user_id, unnest($7::text[]) AS payload
+), revoked AS (
+    INSERT INTO revoked_tokens (instance_id, id, expiration_date) SELECT DISTINCT ON (q.instance_id, q.id) q.instance_id, q.id, q.expiration_date FROM asked q ORDER BY q.instance_id, q.id
+    ON CONFLICT DO NOTHING RETURNING revoked_tokens.instance_id, revoked_tokens.id
 )
-SELECT append_event(r.instance_id, 'oidc_session', r.id, $1::text, $2::jsonb, $3::text, 3::smallint,
-    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = r.instance_id AND u.id = $3), ''), $4::timestamptz) FROM revoked r
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+SELECT a.instance_id, 'oidc_session', a.id, $1::text, a.payload::jsonb, a.user_id, 3,
+    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), $2::timestamptz
+FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id
 `
 
-type RevokeTokenParams struct {
-	EventType      string          `db:"event_type"`
-	Payload        json.RawMessage `db:"payload"`
-	UserID         string          `db:"user_id"`
-	Now            time.Time       `db:"now"`
-	InstanceID     string          `db:"instance_id"`
-	ID             string          `db:"id"`
-	ExpirationDate time.Time       `db:"expiration_date"`
+type RevokeTokensParams struct {
+	EventType       string      `db:"event_type"`
+	Now             time.Time   `db:"now"`
+	InstanceIds     []string    `db:"instance_ids"`
+	Ids             []string    `db:"ids"`
+	ExpirationDates []time.Time `db:"expiration_dates"`
+	UserIds         []string    `db:"user_ids"`
+	Payloads        []string    `db:"payloads"`
 }
 
-// Ends an access token, with the event.
-func (q *Queries) RevokeToken(ctx context.Context, db DBTX, arg RevokeTokenParams) (int64, error) {
-	result, err := db.Exec(ctx, revokeToken,
+// Ends access tokens, each with its event: lists that belong together.
+func (q *Queries) RevokeTokens(ctx context.Context, db DBTX, arg RevokeTokensParams) error {
+	_, err := db.Exec(ctx, revokeTokens,
 		arg.EventType,
-		arg.Payload,
-		arg.UserID,
 		arg.Now,
-		arg.InstanceID,
-		arg.ID,
-		arg.ExpirationDate,
+		arg.InstanceIds,
+		arg.Ids,
+		arg.ExpirationDates,
+		arg.UserIds,
+		arg.Payloads,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
-const rotateGrant = `-- name: RotateGrant :execrows
-WITH rotated AS (
-    UPDATE oauth_grants SET generation = generation + 1, idle_date = least($4::timestamptz, expiration_date)
-    WHERE instance_id = $5 AND id = $6 AND generation = $7 AND NOT revoked
-    RETURNING instance_id, id, org_id, user_id
+const rotateGrants = `-- name: RotateGrants :many
+WITH asked AS (
+    SELECT unnest($1::text[]) AS instance_id, unnest($2::text[]) AS id, unnest($3::int[]) AS generation, unnest($4::text[]) AS payload
+), rotated AS (
+    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($5::timestamptz, g.expiration_date)
+    FROM asked q
+    WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT r.instance_id, 'oidc_session', r.id, $6::text, r.payload::jsonb, r.user_id, 3, r.org_id, $7::timestamptz FROM rotated r
 )
-SELECT append_event(instance_id, 'oidc_session', id, $1::text, $2::jsonb, user_id, 3::smallint, org_id, $3::timestamptz) FROM rotated
+SELECT rotated.instance_id, rotated.id FROM rotated
 `
 
-type RotateGrantParams struct {
-	EventType   string          `db:"event_type"`
-	Payload     json.RawMessage `db:"payload"`
-	Now         time.Time       `db:"now"`
-	UnusedUntil time.Time       `db:"unused_until"`
-	InstanceID  string          `db:"instance_id"`
-	ID          string          `db:"id"`
-	Generation  int32           `db:"generation"`
+type RotateGrantsParams struct {
+	InstanceIds []string  `db:"instance_ids"`
+	Ids         []string  `db:"ids"`
+	Generations []int32   `db:"generations"`
+	Payloads    []string  `db:"payloads"`
+	UnusedUntil time.Time `db:"unused_until"`
+	EventType   string    `db:"event_type"`
+	Now         time.Time `db:"now"`
 }
 
-// Uses a refresh token, with the event: of parallel uses one changes the row
-// (SEC-091).
-func (q *Queries) RotateGrant(ctx context.Context, db DBTX, arg RotateGrantParams) (int64, error) {
-	result, err := db.Exec(ctx, rotateGrant,
-		arg.EventType,
-		arg.Payload,
-		arg.Now,
+type RotateGrantsRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Uses refresh tokens, each with its event: of parallel uses one changes the row
+// (SEC-091), and is among those that are returned. Lists that belong together.
+func (q *Queries) RotateGrants(ctx context.Context, db DBTX, arg RotateGrantsParams) ([]RotateGrantsRow, error) {
+	rows, err := db.Query(ctx, rotateGrants,
+		arg.InstanceIds,
+		arg.Ids,
+		arg.Generations,
+		arg.Payloads,
 		arg.UnusedUntil,
-		arg.InstanceID,
-		arg.ID,
-		arg.Generation,
+		arg.EventType,
+		arg.Now,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []RotateGrantsRow{}
+	for rows.Next() {
+		var i RotateGrantsRow
+		if err := rows.Scan(&i.InstanceID, &i.ID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const serviceClients = `-- name: ServiceClients :many
@@ -609,163 +684,4 @@ func (q *Queries) UseAssertion(ctx context.Context, db DBTX, arg UseAssertionPar
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const userState = `-- name: UserState :one
-SELECT u.id, u.org_id::text AS org_id, u.user_type, u.username, u.given_name, u.family_name, u.nick_name, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, u.phone, u.is_phone_verified, u.change_date, u.access_token_type,
-    u.middle_name, u.profile_url, u.picture_url, u.website_url, u.gender, u.birthdate, u.zoneinfo,
-    u.street_address, u.locality, u.region, u.postal_code, u.country,
-    o.name AS org_name, coalesce(d.domain, '')::text AS domain,
-    coalesce(g.app_id, '')::text AS grant_app, coalesce((SELECT s.id FROM sessions s WHERE s.instance_id = g.instance_id AND s.id = g.session_id AND (s.expiration_date IS NULL OR s.expiration_date > $1::timestamptz)), '')::text AS grant_session,
-    coalesce(g.scopes, '{}')::text[] AS scopes, coalesce(g.audience, '{}')::text[] AS audience, coalesce(g.claims, '{}')::text[] AS claims,
-    coalesce(g.auth_time, 'epoch')::timestamptz AS auth_time, coalesce(g.amr, '{}')::text[] AS amr, g.actor,
-    coalesce(g.generation, 0)::int AS generation, coalesce(g.idle_date, 'epoch')::timestamptz AS idle_date,
-    coalesce(g.expiration_date, 'epoch')::timestamptz AS grant_expiration,
-    coalesce(CASE WHEN $2::bool THEN (
-        SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(gd.domain, ''), 'keys', ug.role_keys))
-        FROM user_grants ug
-        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
-        LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
-        LEFT JOIN domains gd ON gd.instance_id = ug.instance_id AND gd.org_id = ug.org_id AND gd.is_primary
-        WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
-          AND ug.project_id = ANY ($3::text[] || coalesce(g.audience, '{}'))) END, 'null')::jsonb AS roles,
-    coalesce(CASE WHEN $4::bool THEN (
-        SELECT jsonb_object_agg(m.id, translate(encode(m.value, 'base64'), E'+/=\n', '-_'))
-        FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id) END, 'null')::jsonb AS metadata
-FROM users u
-JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-LEFT JOIN oauth_grants g ON g.instance_id = u.instance_id AND g.id = $5 AND g.user_id = u.id AND NOT g.revoked
-WHERE u.instance_id = $6 AND u.id = $7 AND u.state = 1 AND o.state = 1
-  AND ($5::text = '' OR g.id IS NOT NULL)
-  AND ($8::text = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = u.instance_id AND s.id = $8 AND s.user_id = u.id AND (s.expiration_date IS NULL OR s.expiration_date > $1::timestamptz)))
-  AND ($9::text = '' OR EXISTS (SELECT FROM apps a
-        JOIN projects p ON p.instance_id = a.instance_id AND p.id = a.project_id
-        JOIN organizations ao ON ao.instance_id = a.instance_id AND ao.id = a.org_id
-        WHERE a.instance_id = u.instance_id AND a.id = $9 AND a.state = 1 AND p.state = 1 AND ao.state = 1))
-  AND ($10::text = '' OR NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = u.instance_id AND t.id = $10))
-`
-
-type UserStateParams struct {
-	Now          time.Time `db:"now"`
-	WithRoles    bool      `db:"with_roles"`
-	Projects     []string  `db:"projects"`
-	WithMetadata bool      `db:"with_metadata"`
-	GrantID      string    `db:"grant_id"`
-	InstanceID   string    `db:"instance_id"`
-	UserID       string    `db:"user_id"`
-	SessionID    string    `db:"session_id"`
-	AppID        string    `db:"app_id"`
-	TokenID      string    `db:"token_id"`
-}
-
-type UserStateRow struct {
-	ID                string          `db:"id"`
-	OrgID             string          `db:"org_id"`
-	UserType          int16           `db:"user_type"`
-	Username          string          `db:"username"`
-	GivenName         string          `db:"given_name"`
-	FamilyName        string          `db:"family_name"`
-	NickName          string          `db:"nick_name"`
-	DisplayName       string          `db:"display_name"`
-	PreferredLanguage string          `db:"preferred_language"`
-	Email             string          `db:"email"`
-	IsEmailVerified   bool            `db:"is_email_verified"`
-	Phone             string          `db:"phone"`
-	IsPhoneVerified   bool            `db:"is_phone_verified"`
-	ChangeDate        time.Time       `db:"change_date"`
-	AccessTokenType   int16           `db:"access_token_type"`
-	MiddleName        string          `db:"middle_name"`
-	ProfileUrl        string          `db:"profile_url"`
-	PictureUrl        string          `db:"picture_url"`
-	WebsiteUrl        string          `db:"website_url"`
-	Gender            string          `db:"gender"`
-	Birthdate         string          `db:"birthdate"`
-	Zoneinfo          string          `db:"zoneinfo"`
-	StreetAddress     string          `db:"street_address"`
-	Locality          string          `db:"locality"`
-	Region            string          `db:"region"`
-	PostalCode        string          `db:"postal_code"`
-	Country           string          `db:"country"`
-	OrgName           string          `db:"org_name"`
-	Domain            string          `db:"domain"`
-	GrantApp          string          `db:"grant_app"`
-	GrantSession      string          `db:"grant_session"`
-	Scopes            []string        `db:"scopes"`
-	Audience          []string        `db:"audience"`
-	Claims            []string        `db:"claims"`
-	AuthTime          time.Time       `db:"auth_time"`
-	Amr               []string        `db:"amr"`
-	Actor             json.RawMessage `db:"actor"`
-	Generation        int32           `db:"generation"`
-	IdleDate          time.Time       `db:"idle_date"`
-	GrantExpiration   time.Time       `db:"grant_expiration"`
-	Roles             json.RawMessage `db:"roles"`
-	Metadata          json.RawMessage `db:"metadata"`
-}
-
-// What a token is about, if it is still good: the user and their organization are
-// active, and so is, where there is one, each of token, grant, session and
-// application (SEC-096, SEC-118). Roles are of the projects that are asked for and
-// of the audience of the grant.
-func (q *Queries) UserState(ctx context.Context, db DBTX, arg UserStateParams) (UserStateRow, error) {
-	row := db.QueryRow(ctx, userState,
-		arg.Now,
-		arg.WithRoles,
-		arg.Projects,
-		arg.WithMetadata,
-		arg.GrantID,
-		arg.InstanceID,
-		arg.UserID,
-		arg.SessionID,
-		arg.AppID,
-		arg.TokenID,
-	)
-	var i UserStateRow
-	err := row.Scan(
-		&i.ID,
-		&i.OrgID,
-		&i.UserType,
-		&i.Username,
-		&i.GivenName,
-		&i.FamilyName,
-		&i.NickName,
-		&i.DisplayName,
-		&i.PreferredLanguage,
-		&i.Email,
-		&i.IsEmailVerified,
-		&i.Phone,
-		&i.IsPhoneVerified,
-		&i.ChangeDate,
-		&i.AccessTokenType,
-		&i.MiddleName,
-		&i.ProfileUrl,
-		&i.PictureUrl,
-		&i.WebsiteUrl,
-		&i.Gender,
-		&i.Birthdate,
-		&i.Zoneinfo,
-		&i.StreetAddress,
-		&i.Locality,
-		&i.Region,
-		&i.PostalCode,
-		&i.Country,
-		&i.OrgName,
-		&i.Domain,
-		&i.GrantApp,
-		&i.GrantSession,
-		&i.Scopes,
-		&i.Audience,
-		&i.Claims,
-		&i.AuthTime,
-		&i.Amr,
-		&i.Actor,
-		&i.Generation,
-		&i.IdleDate,
-		&i.GrantExpiration,
-		&i.Roles,
-		&i.Metadata,
-	)
-	return i, err
 }

@@ -34,6 +34,7 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 		details, err = s.keys.CreateIn(ctx, tx, row, &eventv1.ApplicationKeyAdded{})
 		return err
 	})
+	s.Invalidate() // so that the key is good at once
 	file := key.File{Type: "application", KeyID: row.ID, Key: private, AppID: app.ID, ClientID: app.ClientID, ExpirationDate: row.ExpirationDate}
 	return &appv3.CreateAppKeyResponse{Details: details, KeyDetails: file.JSON()}, err
 }

@@ -37,8 +37,8 @@ var _ appv3.ServiceAppsServer = (*Service)(nil)
 func New(env resource.Env) *Service {
 	return &Service{
 		Env: env, projects: project.Table(env),
-		apps: resource.NewTable[db.App](env, resource.Spec{Table: "apps", Kind: "app"}),
-		keys: resource.NewTable[db.AppKey](env, resource.Spec{Table: "app_keys", Kind: "key"}),
+		apps: resource.NewTable[db.App](env, resource.Spec{Table: "apps", Kind: "app", Remembered: true}),
+		keys: resource.NewTable[db.AppKey](env, resource.Spec{Table: "app_keys", Kind: "key", Remembered: true, RememberedNew: true}),
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signout"
 )
 
 // The types of the contract, as they are stored.
@@ -148,7 +149,14 @@ func (s *Service) keys(userID string, kind int16) []resource.Key {
 }
 
 func (s *Service) remove(ctx context.Context, userID, id string, kind int16, removed event.Payload) (*object.Details, error) {
-	return s.authenticators.Delete(ctx, id, named(removed, id), nil, s.keys(userID, kind)...)
+	// A factor that is gone no longer proves anybody: who is signed in by it has to sign
+	// in again (SEC-097).
+	return s.authenticators.Delete(ctx, id, named(removed, id), func(tx pgx.Tx, row *db.Authenticator) error {
+		if !row.IsVerified {
+			return nil
+		}
+		return signout.Everywhere(ctx, tx, s.Now(), row.InstanceID, row.UserID)
+	}, s.keys(userID, kind)...)
 }
 
 // ListAuthenticators lists the authenticators of a user.

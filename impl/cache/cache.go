@@ -2,6 +2,7 @@
 package cache
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -34,17 +35,23 @@ func New[K comparable, V any](key func(K) string) *Cache[K, V] {
 	return &Cache[K, V]{key: key, entries: map[K]entry[V]{}}
 }
 
+// loadLimit bounds one load. It is nobody's in particular: who asked first may go
+// away while others wait.
+const loadLimit = 10 * time.Second
+
 // Get returns what is known of k, or loads it.
-func (c *Cache[K, V]) Get(k K, load func() (V, error)) (V, error) {
+func (c *Cache[K, V]) Get(ctx context.Context, k K, load func(context.Context) (V, error)) (V, error) {
 	c.mu.RLock()
 	e, ok := c.entries[k]
 	c.mu.RUnlock()
 	if ok && time.Now().Before(e.until) {
 		return e.value, nil
 	}
-	loaded, err, _ := c.group.Do(c.key(k), func() (any, error) {
+	loaded := c.group.DoChan(c.key(k), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
+		defer cancel()
 		asked := time.Now() // the value may be as old as the question
-		value, err := load()
+		value, err := load(ctx)
 		if err != nil {
 			return value, err
 		}
@@ -56,8 +63,14 @@ func (c *Cache[K, V]) Get(k K, load func() (V, error)) (V, error) {
 		c.entries[k] = entry[V]{value, asked.Add(MaxAge)}
 		return value, nil
 	})
-	value, _ := loaded.(V)
-	return value, err
+	select {
+	case done := <-loaded:
+		value, _ := done.Val.(V)
+		return value, done.Err
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
 }
 
 // Last returns what was known of a key when it was last asked for, however old.
@@ -68,9 +81,11 @@ func (c *Cache[K, V]) Last(k K) (V, bool) {
 	return e.value, ok
 }
 
-// Drop forgets everything.
+// Drop makes the next Get of everything load; Last still knows what was.
 func (c *Cache[K, V]) Drop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	clear(c.entries)
+	for k, e := range c.entries {
+		c.entries[k] = entry[V]{value: e.value}
+	}
 }

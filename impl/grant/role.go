@@ -26,6 +26,7 @@ func (s *Service) CreateRole(ctx context.Context, req *grantv3.CreateRoleRequest
 		details, err = s.roles.CreateIn(ctx, tx, row, &eventv1.ProjectRoleAdded{})
 		return err
 	})
+	s.Invalidate() // so that clients can ask for it at once
 	return &grantv3.CreateRoleResponse{Details: details}, err
 }
 

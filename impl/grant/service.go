@@ -55,7 +55,7 @@ func ProjectGrants(env resource.Env) *resource.Table[db.ProjectGrant] {
 func New(env resource.Env) *Service {
 	return &Service{
 		Env: env, queries: db.New(), projects: project.Table(env),
-		roles:         resource.NewTable[db.ProjectRole](env, resource.Spec{Table: "project_roles", Kind: "role"}),
+		roles:         resource.NewTable[db.ProjectRole](env, resource.Spec{Table: "project_roles", Kind: "role", Remembered: true, RememberedNew: true}),
 		projectGrants: ProjectGrants(env),
 		userGrants: resource.NewTable[db.UserGrant](env, resource.Spec{
 			Table: "user_grants", Kind: "user grant", Filters: byRole,

@@ -2,14 +2,19 @@ package login
 
 import (
 	"context"
+	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signout"
+	"github.com/writ-id/writ/impl/store"
 )
 
 // recentPassword is how old the proof of a password may be that is to be changed
@@ -47,13 +52,13 @@ func (v *visit) takeChange() error {
 	if same {
 		return v.changeForm(k, []mistake{{"newPassword", "newPassword.same"}})
 	}
-	if mistakes, err = v.setPassword(v.asUser(k), k.UserID, password); err != nil {
+	hash, err := secret.New(v.r.Context(), password)
+	if err != nil {
 		return err
 	}
-	if mistakes != nil {
-		return v.changeForm(k, mistakes)
-	}
-	if err := v.passwordSet(v.asUser(k), &user, k.ID); err != nil {
+	if err := v.DB.InTx(v.r.Context(), func(tx pgx.Tx) error {
+		return v.setPassword(store.Within(v.asUser(k), tx), &user, hash, k.ID)
+	}); err != nil {
 		return err
 	}
 	if _, err := v.patch(k, &sessionv3.PatchSession{Checks: checkPassword(password)}); err != nil {
@@ -87,7 +92,7 @@ func (v *visit) newPassword(loginName string) (string, []mistake) {
 		return "", []mistake{{"newPassword", "newPassword.short"}}
 	case length > maxPassword:
 		return "", []mistake{{"newPassword", "newPassword.long"}}
-	case resource.Fold(password) == resource.Fold(loginName):
+	case isName(password, loginName):
 		return "", []mistake{{"newPassword", "newPassword.name"}}
 	case password != v.form.Get("newPasswordAgain"):
 		return "", []mistake{{"newPasswordAgain", "newPassword.differs"}}
@@ -95,31 +100,24 @@ func (v *visit) newPassword(loginName string) (string, []mistake) {
 	return password, nil
 }
 
-// setPassword sets a password by the users service, which says what it may be.
-func (v *visit) setPassword(ctx context.Context, userID, password string) ([]mistake, error) {
-	_, err := v.Users.SetPassword(ctx, &userv3.SetPasswordRequest{
-		Id: userID, NewPassword: &userv3.SetPassword{Value: &userv3.SetPassword_Plain{Plain: password}},
-	})
-	if reasonOf(err) == "PASSWORD_IS_USERNAME" {
-		return []mistake{{"newPassword", "newPassword.name"}}, nil
+// isName reports whether a password is the name of its user, which it must not be.
+func isName(password, loginName string) bool {
+	username := loginName
+	if at := strings.LastIndexByte(loginName, '@'); at >= 0 {
+		username = loginName[:at]
 	}
-	return nil, err
+	folded := resource.Fold(password)
+	return folded == resource.Fold(loginName) || folded == resource.Fold(username)
 }
 
-// passwordSet ends the other sessions of a user whose password is another one, and
-// tells them.
-func (v *visit) passwordSet(ctx context.Context, user *db.CodeUserRow, keep string) error {
-	ids, err := v.queries.SessionsOfUser(ctx, v.DB.Conn(ctx), db.SessionsOfUserParams{InstanceID: v.instance.ID, UserID: user.ID})
-	if err != nil {
+// setPassword replaces the password of a user, which ends their sessions but one, and
+// tells them, in the transaction of ctx. The hash is made before: it takes long.
+func (v *visit) setPassword(ctx context.Context, user *db.CodeUserRow, hash, keep string) error {
+	ctx = signout.Keep(ctx, keep)
+	if _, err := v.Users.SetPassword(ctx, &userv3.SetPasswordRequest{
+		Id: user.ID, NewPassword: &userv3.SetPassword{Value: &userv3.SetPassword_Hash{Hash: hash}},
+	}); err != nil {
 		return err
-	}
-	for _, id := range ids {
-		if id == keep {
-			continue
-		}
-		if _, err := v.Sessions.DeleteSession(ctx, &sessionv3.DeleteSessionRequest{Id: id}); err != nil && reasonOf(err) != "NOT_FOUND" {
-			return err
-		}
 	}
 	if user.Email == "" || !user.IsEmailVerified {
 		return nil

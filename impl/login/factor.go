@@ -141,7 +141,7 @@ func maskPhone(number string) string {
 	if len(number) < 7 {
 		return "…"
 	}
-	return number[:3] + " … " + number[len(number)-2:]
+	return number[:3] + "\u00a0…\u00a0" + number[len(number)-2:]
 }
 
 func maskEmail(address string) string {

@@ -181,7 +181,7 @@ func TestChangeRequired(t *testing.T) {
 		{strings.Repeat("x", 1001), "", "at most 1000 characters", "#newPassword"},
 		{"battery staple", "battery stable", "The two passwords are not the same.", "#newPasswordAgain"},
 		{"CHANGING@a.example", "CHANGING@a.example", "not your name here", "#newPassword"},
-		{"correct horse", "correct horse", "that you do not have already", "#newPassword"},
+		{"correct horse", "correct horse", "other than the one you have now", "#newPassword"},
 	} {
 		b.send("newPassword", test.first, "newPasswordAgain", test.again).want(400, "/login/change-password", test.text, `id="errors" role="alert"`, `href="`+test.link+`"`)
 		if test.first != "" && strings.Contains(b.body, test.first) {

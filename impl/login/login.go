@@ -7,6 +7,15 @@
 // under way (Flow) is nowhere stored: it travels sealed through the browser that
 // began it, is bound to that browser's cookie and to nothing else good (SEC-142).
 // What the user has proven is in the session (package session), never in the flow.
+//
+//	Begin -> /login -> /login/password -> /login/totp, /sms or /email -> /login/change-password -> Finish
+//	      -> /login/accounts --------------^ (what the session of the account lacks)
+//	      -> /login/register -> /login/verify -------------------------------------------------^
+//	         /login/forgot -> /login/reset -> /login/password
+//
+// Which page is next is decided in one place, visit.next, from what is stored. A GET
+// changes nothing; a POST checks and answers with 303, or with its page and what is
+// wrong. Checks, counters and events are those of the services that the API has.
 package login
 
 import (
@@ -80,6 +89,7 @@ type step struct{ show, take func(*visit) error }
 
 // The paths of the pages.
 const (
+	pathBegin    = "/login/begin"
 	pathName     = "/login"
 	pathPassword = "/login/password"
 	pathTOTP     = "/login/totp"
@@ -97,6 +107,7 @@ const (
 // Handler serves what is below /login.
 func (p *Pages) Handler() http.Handler {
 	steps := map[string]step{
+		pathBegin:    {}, // which only sends the browser on
 		pathName:     {(*visit).showName, (*visit).takeName},
 		pathPassword: {(*visit).showPassword, (*visit).takePassword},
 		pathAccounts: {(*visit).showAccounts, (*visit).takeAccount},

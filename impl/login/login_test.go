@@ -54,6 +54,17 @@ instances:
           - {username: changing, human: {email: {address: changing@mail.example, is_verified: true}, password: {plain: correct horse}}}
           - {username: bare, human: {email: {address: twice@mail.example, is_verified: true}}}
           - {username: robot, service: {name: Robot}}
+        projects:
+          - name: P
+            apps:
+              - name: web
+                oidc:
+                  application_type: APPLICATION_TYPE_WEB
+                  auth_method_type: AUTH_METHOD_TYPE_BASIC
+                  grant_types: [GRANT_TYPE_AUTHORIZATION_CODE]
+                  response_types: [RESPONSE_TYPE_CODE]
+                  redirect_uris: ["https://app.example/cb"]
+                secret: {}
       - name: O
         domains: [o.example]
         users:

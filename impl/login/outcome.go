@@ -32,6 +32,8 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	switch refusal.Kind {
+	case fault.Canceled: // nobody reads an answer
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case fault.Unavailable:
 		p.Error(w, r, Problem{Status: http.StatusServiceUnavailable, Code: "temporarily_unavailable"})
 	case fault.NotFound:

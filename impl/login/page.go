@@ -62,7 +62,7 @@ type page struct {
 // field is an entry of a form.
 type field struct {
 	Name, Type, Value, Autocomplete string
-	Label, Hint, Error              string // filled by render
+	Label, Hint, Error              string // filled by render, as far as they are empty
 	Username                        bool   // a login name: not to be corrected or capitalized
 	Numeric, Optional, Focus        bool
 	MinLength                       int
@@ -115,7 +115,9 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 	}
 	for i := range p.Fields {
 		f := &p.Fields[i]
-		f.Label = v.words.get("field." + f.Name)
+		if f.Label == "" {
+			f.Label = v.words.get("field." + f.Name)
+		}
 		if f.Hint == "" && v.words.has("hint."+f.Name) {
 			f.Hint = v.words.get("hint." + f.Name)
 		}

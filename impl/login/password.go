@@ -43,6 +43,7 @@ func (v *visit) takePassword() error {
 	if !right {
 		return v.passwordForm([]mistake{{"password", "password.wrong"}})
 	}
+	v.flow.Registering = false
 	return v.advance()
 }
 

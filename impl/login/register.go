@@ -2,9 +2,11 @@ package login
 
 import (
 	"context"
+	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -24,7 +26,9 @@ const (
 	// messagesLimit is how many messages an address gets in an hour because somebody
 	// registers with it, whoever that is (SEC-185).
 	messagesLimit = 10
-	inactive      = 2
+	// enrollLimit is how long making a user may take.
+	enrollLimit = 30 * time.Second
+	inactive    = 2
 )
 
 // emailPattern is that of the contract.
@@ -113,11 +117,11 @@ func (v *visit) register(said registration, password string) ([]mistake, error) 
 	if err != nil && !store.NoRow(err) {
 		return nil, err
 	}
-	recent, err := v.queries.RecentMessagesTo(ctx, v.DB.Pool, db.RecentMessagesToParams{InstanceID: v.instance.ID, Recipient: said.email, Since: v.Now().Add(-codeLifetime * 6)})
+	enough, err := v.hadEnough(ctx, v.DB.Pool, said.email)
 	if err != nil {
 		return nil, err
 	}
-	if !known && recent < messagesLimit {
+	if !known && !enough {
 		return v.enroll(said, password)
 	}
 	// The same work, and an answer of the same length.
@@ -129,15 +133,28 @@ func (v *visit) register(said registration, password string) ([]mistake, error) 
 	}
 	v.flow.CodeUserId = v.NewID()
 	v.proved(v.NewID(), session.TokenPrefix+secret.Random(), "")
-	if !known || recent >= messagesLimit {
+	if enough {
 		return nil, nil
 	}
 	return nil, v.tell(ctx, v.DB.Pool, "email_known", "", recipient{owner.ID, owner.OrgID, owner.Email, owner.PreferredLanguage, owner.DisplayName})
 }
 
+// hadEnough reports whether an address got as many messages as it may in an hour.
+func (v *visit) hadEnough(ctx context.Context, tx db.DBTX, address string) (bool, error) {
+	recent, err := v.queries.RecentMessagesTo(ctx, tx, db.RecentMessagesToParams{
+		InstanceID: v.instance.ID, Recipient: address, Since: v.Now().Add(-time.Hour),
+	})
+	return recent >= messagesLimit, err
+}
+
 // enroll makes a user, a session in which their password is proven, and a code for
-// their address. Until that is verified the user is inactive.
+// their address. Until that is verified the user is inactive: who goes away in the
+// middle must not keep a user who is not, so it is done to its end in any case.
 func (v *visit) enroll(said registration, password string) ([]mistake, error) {
+	lasting, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), enrollLimit)
+	defer cancel()
+	defer func(r *http.Request) { v.r = r }(v.r)
+	v.r = v.r.WithContext(lasting)
 	orgID := v.flow.GetOrgId()
 	if orgID == "" {
 		orgID = v.instance.DefaultOrg
@@ -160,6 +177,13 @@ func (v *visit) enroll(said registration, password string) ([]mistake, error) {
 	return nil, v.DB.InTx(ctx, func(tx pgx.Tx) error {
 		ctx := store.Within(v.as(v.r.Context(), v.instance, orgID, userID), tx)
 		if _, err := v.Users.DeactivateUser(ctx, &userv3.DeactivateUserRequest{Id: userID}); err != nil {
+			return err
+		}
+		// Those who register with the address at the same time stand in line.
+		if err := v.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: v.instance.ID, Name: "mail/" + strings.ToLower(said.email)}); err != nil {
+			return err
+		}
+		if enough, err := v.hadEnough(ctx, tx, said.email); err != nil || enough {
 			return err
 		}
 		return v.sendCodeIn(ctx, tx, purposeVerify, "verify_email", recipient{userID, orgID, said.email, v.words.language, said.givenName})
@@ -198,8 +222,9 @@ func (v *visit) registerForm(said registration, mistakes []mistake) error {
 		{Name: "givenName", Type: "text", Value: said.givenName, Autocomplete: "given-name"},
 		{Name: "familyName", Type: "text", Value: said.familyName, Autocomplete: "family-name"},
 		{Name: "email", Type: "email", Value: said.email, Autocomplete: "email", Username: true},
-		{Name: "loginName", Type: "text", Value: said.loginName, Autocomplete: "username", Username: true, Optional: true, Hint: v.words.get("register.loginName")},
+		{Name: "loginName", Type: "text", Value: said.loginName, Autocomplete: "username", Username: true, Optional: true, Label: v.words.get("field.wish"), Hint: v.words.get("register.loginName")},
 	}, newPasswordFields()...)
+	p.Fields[len(p.Fields)-2].Label = v.words.get("field.password")
 	p.Links = append(p.Links, v.link("have", pathName))
 	return v.render(p, mistakes)
 }

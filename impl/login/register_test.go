@@ -1,7 +1,12 @@
 package login_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,6 +44,49 @@ func TestRegister(t *testing.T) {
 	w.browser().signIn("carol@new.example", "battery staple").want(200, "/done")
 }
 
+// TestRegistrationsThatAreBrokenOff goes away in the middle, as who clicks twice
+// does: no user may be left who could sign in without having verified an address.
+func TestRegistrationsThatAreBrokenOff(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser()
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	b.open("/begin").want(200, "/login/register")
+	values := b.forms["form"].values
+	for name, value := range map[string]string{"givenName": "Carol", "familyName": "Jones", "newPassword": "battery staple", "newPasswordAgain": "battery staple"} {
+		values.Set(name, value)
+	}
+	var going sync.WaitGroup
+	for i := range 20 {
+		values.Set("email", fmt.Sprintf("carol%d@new.example", i))
+		body := values.Encode()
+		going.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20*(i+1))*time.Millisecond)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/login/register", strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if res, err := b.client.Do(req); err == nil {
+				_ = res.Body.Close()
+			}
+		})
+	}
+	going.Wait()
+	// What was begun goes on for a while.
+	const unfinished = "SELECT count(*)::text FROM users WHERE NOT is_email_verified AND email LIKE 'carol%' AND state = 1"
+	for deadline := time.Now().Add(10 * time.Second); w.value(unfinished) != "0"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s users are active who verified no address", w.value(unfinished))
+		}
+	}
+	if made := w.value("SELECT count(*)::text FROM users WHERE email LIKE 'carol%'"); made == "0" {
+		t.Error("no registration got far enough to be broken off")
+	}
+}
+
 func TestRegistrationsThatAreNotGood(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -46,7 +94,7 @@ func TestRegistrationsThatAreNotGood(t *testing.T) {
 	for text, fields := range map[string][]string{
 		"Enter your given name.":               {"givenName", " "},
 		"Enter your family name.":              {"familyName", "a\x00b"},
-		"Enter an e-mail address":              {"email", "carol"},
+		"Enter an email address":               {"email", "carol"},
 		"at least 8 characters":                {"newPassword", "short"},
 		"The two passwords are not the same.":  {"newPasswordAgain", "battery"},
 		"Choose another login name":            {"loginName", "a\u200bb"},
@@ -85,8 +133,23 @@ func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
 		note()
 		b.send("send", "yes").want(200, "/login/verify", "A code is on its way.")
 		note()
+		flow := b.forms["form"].values.Get("flow")
+		for _, path := range []string{"", "/password", "/totp", "/sms", "/change-password", "/accounts", "/verify", "/forgot", "/reset", "/register"} {
+			b.open("/login" + path + "?flow=" + flow)
+			seen.WriteString(b.path)
+			note()
+		}
+		b.post("/login/accounts", url.Values{"flow": {flow}, "session": {"x"}})
+		note()
 		w.begin.Store(&tokenv1.Flow{Request: "x=y"})
 		b.signIn(email, "battery staple").want(400, "/login/password")
+		note()
+		b.signIn("bob", "correct horse").want(200, "/done") // the cookies then
+		at, _ := url.Parse(w.url)
+		for _, cookie := range b.client.Jar.Cookies(at) {
+			seen.WriteString(cookie.Name + strings.Repeat("C", len(cookie.Value)))
+		}
+		b.open("/begin")
 		note()
 		answers[seen.String()] = email
 	}
@@ -135,9 +198,21 @@ func TestSEC145_RegistrationIsOffWhereItIsOff(t *testing.T) {
 func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for range 12 {
+	for range 8 {
 		w.browser().register("carol@new.example").want(200, "/login/verify")
 	}
+	var together sync.WaitGroup
+	for range 6 {
+		b := w.browser()
+		b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+		b.open("/begin").want(200, "/login/register")
+		together.Go(func() {
+			if b.register("CAROL@new.example"); b.status != 200 && b.status != 503 {
+				t.Errorf("got %d %s", b.status, b.path)
+			}
+		})
+	}
+	together.Wait()
 	b := w.browser().register("dave@new.example")
 	for range 12 {
 		w.wait(time.Second)
@@ -148,7 +223,7 @@ func TestSEC185_AnAddressGetsSoManyMessages(t *testing.T) {
 		w.wait(time.Second)
 		w.browser().forgot("alice").want(200, "/login/reset")
 	}
-	if got := w.value("SELECT string_agg(recipient || ' ' || n, ', ' ORDER BY recipient) FROM (SELECT recipient, count(*) n FROM messages GROUP BY 1) x"); got != "alice@mail.example 10, carol@new.example 10, dave@new.example 10" {
+	if got := w.value("SELECT string_agg(recipient || ' ' || n, ', ' ORDER BY recipient) FROM (SELECT lower(recipient) AS recipient, count(*) n FROM messages GROUP BY 1) x"); got != "alice@mail.example 10, carol@new.example 10, dave@new.example 10" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -173,6 +248,10 @@ func TestSEC173_AResetDoesNotSignIn(t *testing.T) {
 	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
 	w.done()
 	w.addFactors("alice", "totp")
+	w.exec(`INSERT INTO oauth_grants SELECT (jsonb_populate_record(NULL::oauth_grants, jsonb_build_object(
+		'instance_id', a.instance_id, 'id', 'g', 'org_id', $2::text, 'user_id', $1::text, 'app_id', a.id, 'scopes', '[]'::jsonb, 'audience', '[]'::jsonb,
+		'auth_time', now(), 'amr', '[]'::jsonb, 'claims', '[]'::jsonb, 'revoked', false, 'generation', 1, 'idle_date', now(), 'expiration_date', now(), 'creation_date', now()))).*
+		FROM apps a`, w.users["alice"].ID, w.instance.DefaultOrg)
 	w.wait(time.Second)
 	b.forgot("alice").want(200, "/login/reset", "If alice is known here")
 	if m := w.mail(); m.Template != "reset_password" || m.Recipient != "alice@mail.example" || !strings.Contains(m.Text, "localhost") {
@@ -189,6 +268,9 @@ func TestSEC173_AResetDoesNotSignIn(t *testing.T) {
 	}
 	if m := w.mail(); m.Template != "password_changed" {
 		t.Errorf("got %+v", m)
+	}
+	if got := w.value("SELECT string_agg(revoked::text, '') FROM oauth_grants"); got != "true" {
+		t.Errorf("revoked: %s", got)
 	}
 	b.send("password", "correct horse").want(400, "/login/password")
 	b.send("password", newPassword).want(200, "/login/totp")
@@ -243,5 +325,33 @@ func TestSEC170_ForgottenPasswordsDoNotTellWhoIsKnown(t *testing.T) {
 	}
 	if w.mails() != "1" {
 		t.Errorf("%s messages", w.mails())
+	}
+}
+
+func TestSEC171_NoHeaderOfARequestGetsIntoAMessage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := func(header ...string) string {
+		b := w.browser()
+		for i := 0; i < len(header); i += 2 {
+			b.header[header[i]] = []string{header[i+1]}
+		}
+		b.forgot("alice").want(200, "/login/reset")
+		w.wait(time.Minute)
+		m := w.mail()
+		return strings.ReplaceAll(m.Subject+"\n"+m.Text, m.Code, "CODE")
+	}
+	want := text()
+	if strings.Contains(want, "evil") || !strings.Contains(want, "CODE") {
+		t.Fatal(want)
+	}
+	for _, name := range []string{"X-Forwarded-Host", "Forwarded", "X-Host", "X-Original-Host", "X-Forwarded-Server", "X-Http-Host-Override", "X-Forwarded-Prefix", "X-Rewrite-Url"} {
+		value := "evil.example"
+		if name == "Forwarded" {
+			value = "host=evil.example;proto=http"
+		}
+		if got := text(name, value); got != want {
+			t.Errorf("with %s: %s\n%s", name, value, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -100,27 +101,30 @@ func (v *visit) reset(code, password string) ([]mistake, error) {
 	if err != nil {
 		return nil, err
 	}
-	used, err := v.use(v.r.Context(), v.DB.Pool, tried)
-	if err != nil || !used {
-		return wrong, err
+	if isName(password, user.LoginName) {
+		return []mistake{{"newPassword", "newPassword.name"}}, nil
 	}
-	ctx := v.as(v.r.Context(), v.instance, user.OrgID, user.ID)
-	if mistakes, err := v.setPassword(ctx, user.ID, password); err != nil || mistakes != nil {
-		return mistakes, err
+	hash, err := secret.New(v.r.Context(), password)
+	if err != nil {
+		return nil, err
 	}
-	return nil, v.DB.InTx(ctx, func(tx pgx.Tx) error {
-		ctx := store.Within(ctx, tx)
-		if err := v.queries.RevokeGrantsOfUser(ctx, tx, db.RevokeGrantsOfUserParams{InstanceID: v.instance.ID, UserID: user.ID}); err != nil {
+	used := false
+	err = v.DB.InTx(v.r.Context(), func(tx pgx.Tx) error {
+		if used, err = v.use(v.r.Context(), tx, tried); err != nil || !used {
 			return err
 		}
-		return v.passwordSet(ctx, &user, "")
+		return v.setPassword(store.Within(v.as(v.r.Context(), v.instance, user.OrgID, user.ID), tx), &user, hash, "")
 	})
+	if err == nil && !used {
+		return wrong, nil
+	}
+	return nil, err
 }
 
 func (v *visit) resetForm(mistakes []mistake) error {
 	p := v.page("reset", pathReset)
 	p.Lead = v.words.get("reset.lead", v.flow.GetLoginName())
-	p.Fields = append([]field{{Name: "code", Type: "text", Autocomplete: "one-time-code", Numeric: true}}, newPasswordFields()...)
+	p.Fields = append([]field{{Name: "code", Type: "text", Value: digits(v.form.Get("code")), Autocomplete: "one-time-code", Numeric: true}}, newPasswordFields()...)
 	p.Links = append(p.Links, v.link("newcode", pathForgot), v.link("back", pathName))
 	return v.render(p, mistakes)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 func insecure() http.RoundTripper {
@@ -48,7 +49,7 @@ func TestSEC170_WhyNobodySignsInIsNotTold(t *testing.T) {
 	} {
 		b := w.browser()
 		begun := time.Now()
-		b.signIn(test.name, test.password).want(400, "/login/password", "The login name or the password is not right.")
+		b.signIn(test.name, test.password).want(400, "/login/password", "The login name or password is not right.")
 		if took := time.Since(begun) % (250 * time.Millisecond); time.Since(begun) < 250*time.Millisecond || took > 200*time.Millisecond {
 			t.Errorf("%s: it took %s", test.who, time.Since(begun))
 		}
@@ -82,7 +83,7 @@ func TestSEC174_NamesOfAUserShareTheirTries(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"alice", "alice@a.example", "alice@mail.example"} {
-		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or the password is not right.")
+		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or password is not right.")
 	}
 	w.wait(10 * time.Minute) // SEC-177
 	b.signIn("alice", "correct horse").want(200, "/done")
@@ -256,7 +257,7 @@ func TestSEC018_OnlyUsersOfTheOrganization(t *testing.T) {
 	alice := w.done()
 	w.begin.Store(&tokenv1.Flow{Request: "x=y", OrgId: w.users["olga"].OrgID})
 	for _, name := range []string{"alice", "alice@a.example", "alice@mail.example"} {
-		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or the password is not right.")
+		b.signIn(name, "correct horse").want(400, "/login/password", "The login name or password is not right.")
 	}
 	b.open("/begin").want(200, "/login")
 	flow := b.forms["form"].values.Get("flow")
@@ -346,4 +347,66 @@ func TestSEC132_SignOut(t *testing.T) {
 	}
 	b.open("/begin").want(200, "/login")
 	pending.send("session", "").want(400, "/login/accounts", "login_expired") // nothing begun before is good
+}
+
+// TestAFormOfAnotherSiteBringsNoCookies posts an authorization request as a browser
+// does that keeps Lax cookies back: nothing of what it has may be overwritten.
+func TestAFormOfAnotherSiteBringsNoCookies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
+	alice, cookies := w.done(), b.client.Jar
+	follow := func(flow *tokenv1.Flow) *browser {
+		w.begin.Store(flow)
+		away := w.browser()
+		away.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		away.post("/begin", url.Values{})
+		to := away.got.Get("Location")
+		if away.status != 303 || !strings.HasPrefix(to, "/login/begin?flow=writ_flow_") || away.got.Get("Set-Cookie") != "" {
+			t.Fatalf("got %d %v", away.status, away.got)
+		}
+		// What is not bound yet is no good elsewhere, and not for long.
+		b.open("/login/password?"+strings.TrimPrefix(to, "/login/begin?")).want(400, "/login/password", "login_expired")
+		return b.open(to)
+	}
+	follow(&tokenv1.Flow{Request: "x=y"}).want(200, "/done")
+	if s := w.done(); s.ID != alice.ID {
+		t.Errorf("got %+v", s)
+	}
+	for _, flow := range []*tokenv1.Flow{{Request: "x=y", Fresh: true}, {Request: "x=y", NotBefore: w.now().Unix() + 1}, {Request: "x=y", UserId: "another"}} {
+		follow(flow).want(200, "/login")
+	}
+	follow(&tokenv1.Flow{Request: "x=y", Choose: true}).want(200, "/login/accounts").send("session", alice.ID).want(200, "/done")
+	if b.client.Jar != cookies || w.done() == nil {
+		t.Error("the cookies are others")
+	}
+	sealed := func() string {
+		away := w.browser()
+		away.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		return away.post("/begin", url.Values{}).got.Get("Location")
+	}()
+	w.wait(2 * time.Minute)
+	b.open(sealed).want(400, "/login/begin", "login_expired")
+	b.open("/login/begin?flow="+b.open("/login").forms["form"].values.Get("flow")).want(400, "/login/begin", "login_expired")
+	b.post("/login/begin", url.Values{}).want(405, "/login/begin")
+}
+
+// TestSEC216_SessionsAreOfTheirInstance sends the cookies of one instance to
+// another, which is SEC-217.
+func TestSEC216_SessionsAreOfTheirInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser().signIn("alice", "correct horse").want(200, "/done")
+	b.open("/begin").want(200, "/login")
+	flow := b.forms["form"].values.Get("flow")
+	w.exec("INSERT INTO instances SELECT (jsonb_populate_record(i, '{\"id\": \"other\", \"name\": \"other\"}')).* FROM instances i WHERE id = $1", w.instance.ID)
+	own := w.instance
+	w.instance = &policy.Instance{ID: "other"}
+	b.open("/login?flow="+flow).want(400, "/login", "login_expired")
+	b.open("/begin").want(200, "/login")
+	if strings.Contains(b.body, "alice") {
+		t.Error("the other instance knows her")
+	}
+	w.instance = own
+	b.open("/login?flow="+flow).want(200, "/login", "alice@a.example")
 }

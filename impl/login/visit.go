@@ -61,7 +61,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
 	v.words = p.wordsFor(r, instance, "")
 	switch {
-	case r.Method == http.MethodGet || r.Method == http.MethodHead:
+	case r.URL.Path == pathBegin && r.Method == http.MethodGet:
+		return v.takeUp(r.URL.Query().Get("flow"))
+	case s.show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		if r.URL.Query().Get("flow") == "" {
 			if r.URL.Path != pathName { // a page by itself: begin at the first
 				http.Redirect(w, r, pathName, http.StatusSeeOther)
@@ -122,18 +124,24 @@ func sameOrigin(r *http.Request, issuer string) bool {
 
 // open reads a flow, which has to be one of this browser (SEC-142).
 func (v *visit) open(sealed string) error {
-	flow := &tokenv1.Flow{}
-	if err := v.Box.Open(v.r.Context(), v.instance.ID, token.Flow, sealed, flow); err != nil {
-		if errors.Is(err, token.ErrInvalid) {
-			return errExpired
-		}
+	if err := v.unseal(sealed); err != nil {
 		return err
 	}
-	if !v.mine(flow.GetBrowser()) || !v.recent(flow.GetStartedAt()) {
+	if !v.mine(v.flow.GetBrowser()) {
+		return errExpired
+	}
+	return nil
+}
+
+// unseal reads a flow.
+func (v *visit) unseal(sealed string) error {
+	flow := &tokenv1.Flow{}
+	err := v.Box.Open(v.r.Context(), v.instance.ID, token.Flow, sealed, flow)
+	if errors.Is(err, token.ErrInvalid) || err == nil && !v.recent(flow.GetStartedAt()) {
 		return errExpired
 	}
 	v.flow = flow
-	return nil
+	return err
 }
 
 // mine reports whether the hash of a cookie is that of this browser's.
@@ -174,16 +182,13 @@ func (v *visit) leave() {
 	v.w.Header().Set("Cache-Control", "no-store")
 }
 
-// load reads the sessions of the browser of those users who may go on here:
-// sessions of others do not count on any road (SEC-018).
+// load reads the sessions of the browser of those users who may sign in, and may do
+// so here: sessions of others do not count on any road (SEC-018).
 func (v *visit) load() error {
 	all, err := v.known(v.r.Context(), v.instance.ID, v.cookies.tokens)
 	v.sessions = nil
 	for i := range all {
-		if !all[i].IsActive && !v.flow.GetRegistering() {
-			continue
-		}
-		if (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
+		if all[i].IsActive && (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
 			v.sessions = append(v.sessions, all[i])
 		}
 	}
@@ -210,13 +215,11 @@ func (v *visit) fresh(k *known) bool {
 func (v *visit) next(k *known) string {
 	now := v.Now()
 	switch {
+	case v.flow.GetRegistering(): // whether or not there is a user (SEC-170)
+		return pathVerify
 	case k == nil && v.flow.GetLoginName() == "":
 		return pathName
 	case k == nil, !k.hasPassword(now), !v.fresh(k):
-		return pathPassword
-	case !k.IsActive && v.flow.GetRegistering():
-		return pathVerify
-	case !k.IsActive:
 		return pathPassword
 	case !k.hasFactor(now):
 		return k.factors()[0]
@@ -292,14 +295,7 @@ func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.I
 
 func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) error {
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: flow}
-	if r.Method == http.MethodPost && v.cookies.browser == "" && flow.GetRequest() != "" {
-		// A form of another site comes without our cookies, which are Lax. Asking by GET
-		// brings them, so that none is overwritten and no session overlooked.
-		v.leave()
-		http.Redirect(w, r, p.restart(flow.GetRequest()), http.StatusSeeOther)
-		return nil
-	}
-	flow.Browser, flow.StartedAt = v.cookies.bind(w), p.Now().Unix()
+	flow.Browser, flow.StartedAt = nil, p.Now().Unix()
 	flow.SessionId, flow.LoginName = "", ""
 	if len(flow.GetLoginHint()) > maxName {
 		flow.LoginHint = ""
@@ -307,22 +303,48 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.I
 	if len(flow.GetLanguage()) > maxLanguageText {
 		flow.Language = ""
 	}
+	if r.Method == http.MethodPost && v.cookies.browser == "" {
+		// A form of another site comes without our cookies, which are Lax. The GET that
+		// follows brings them, so that none is overwritten and no session overlooked.
+		return v.to(pathBegin)
+	}
+	return v.first()
+}
+
+// takeUp begins a login whose request came without cookies. Its flow is bound to no
+// browser yet: until it is, it is worth as much as the request, which anybody can
+// make.
+func (v *visit) takeUp(sealed string) error {
+	if err := v.unseal(sealed); err != nil {
+		return err
+	}
+	if len(v.flow.GetBrowser()) > 0 || v.Now().Sub(time.Unix(v.flow.GetStartedAt(), 0)) > time.Minute {
+		return errExpired
+	}
+	return v.first()
+}
+
+// first sends the browser to the first page of a login.
+func (v *visit) first() error {
+	flow := v.flow
+	flow.Browser = v.cookies.bind(v.w)
 	if err := v.load(); err != nil {
 		return err
 	}
 	switch {
-	case flow.GetCreate() && instance.AllowRegistration:
+	case flow.GetCreate() && v.instance.AllowRegistration:
 		return v.to(pathRegister)
 	case len(v.sessions) > 1, flow.GetChoose() && len(v.sessions) > 0:
 		return v.to(pathAccounts)
+	case len(v.sessions) == 1 && v.r.URL.Path == pathBegin && v.next(&v.sessions[0]) == "" && flow.GetRequest() != "":
+		// The endpoint would have found this session, had the request come with cookies.
+		v.Finish(v.w, v.r, v.instance, flow, v.sessions[0].session(v.Now()))
+		return nil
 	case len(v.sessions) == 1 && flow.GetLoginHint() == "":
 		flow.LoginHint = v.sessions[0].LoginName // to sign in again
 	}
 	return v.to(pathName)
 }
-
-// restart returns where an authorization request begins anew.
-func (p *Pages) restart(request string) string { return "/oauth/v2/authorize?" + request }
 
 // inTime runs what must not tell by its time what it found, and answers at the next
 // multiple of a quarter of a second (SEC-170).

@@ -1,6 +1,7 @@
 package login
 
 import (
+	"context"
 	"embed"
 	"fmt"
 	"net/http"
@@ -58,16 +59,7 @@ func (w words) Language() string { return w.language }
 // wordsFor returns the texts for a request: in the first language asked for, by the
 // flow or else the browser, that the settings of the instance allow.
 func (p *Pages) wordsFor(r *http.Request, instance *policy.Instance, asked string) words {
-	allowed := []string{languages.Fallback}
-	if instance != nil {
-		found, err := p.languages.Get(instance.ID, func() ([]string, error) { return p.allowed(r, instance) })
-		if err != nil { // an outage is told in what was known last
-			found, _ = p.languages.Last(instance.ID)
-		}
-		if len(found) > 0 {
-			allowed = found
-		}
-	}
+	allowed := p.Languages(r, instance)
 	for _, list := range []string{asked, r.Header.Get("Accept-Language")} {
 		for _, tag := range parseLanguages(list) {
 			base, _ := tag.Base()
@@ -79,6 +71,21 @@ func (p *Pages) wordsFor(r *http.Request, instance *policy.Instance, asked strin
 	return words{allowed[0]}
 }
 
+// Languages returns the languages that the pages of an instance are shown in, the
+// default one first; during an outage what was known last.
+func (p *Pages) Languages(r *http.Request, instance *policy.Instance) []string {
+	if instance != nil {
+		found, err := p.languages.Get(r.Context(), instance.ID, func(context.Context) ([]string, error) { return p.allowed(r, instance) })
+		if err != nil {
+			found, _ = p.languages.Last(instance.ID)
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return []string{languages.Fallback}
+}
+
 // allowed returns the languages of an instance that there are texts in, its default
 // one first.
 func (p *Pages) allowed(r *http.Request, instance *policy.Instance) ([]string, error) {
@@ -88,7 +95,9 @@ func (p *Pages) allowed(r *http.Request, instance *policy.Instance) ([]string, e
 	}
 	found := []string{resolved.GetSettings().GetDefaultLanguage().GetValue()}
 	for _, one := range resolved.GetSettings().GetRestrictedLanguages().GetValue() {
-		found = append(found, one.GetKey())
+		if one.GetKey() != found[0] {
+			found = append(found, one.GetKey())
+		}
 	}
 	return slices.DeleteFunc(found, func(key string) bool { return catalogues[key] == nil }), nil
 }

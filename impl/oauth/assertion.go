@@ -1,8 +1,10 @@
 package oauth
 
 import (
+	"context"
 	"crypto"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"time"
 
@@ -66,8 +68,11 @@ func (c *call) keyOf(of *client, id string) (crypto.PublicKey, error) {
 // subjectOf returns whom a JWT is about that a client signed for an exchange.
 func (c *call) subjectOf(text string, of *client) (userID string, good bool, err error) {
 	jwt, err := token.ParseJWT(text)
-	if err != nil {
+	if errors.Is(err, token.ErrInvalid) {
 		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
 	}
 	issuer, _ := jwt.Claims.Text("iss")
 	userID, named := jwt.Claims.Text("sub")
@@ -92,8 +97,8 @@ func (c *call) serviceKey(id string) (*serviceKey, error) {
 	if id == "" || len(id) > 200 {
 		return nil, nil
 	}
-	return c.userKeys.Get(clientKey{c.instance.ID, id}, func() (*serviceKey, error) {
-		row, err := c.queries.ServiceKey(c.ctx(), c.DB.Pool, db.ServiceKeyParams{InstanceID: c.instance.ID, ID: id})
+	return c.userKeys.Get(c.ctx(), clientKey{c.instance.ID, id}, func(ctx context.Context) (*serviceKey, error) {
+		row, err := c.queries.ServiceKey(ctx, c.DB.Pool, db.ServiceKeyParams{InstanceID: c.instance.ID, ID: id})
 		if store.NoRow(err) {
 			return nil, nil
 		}

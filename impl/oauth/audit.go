@@ -5,99 +5,46 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/event"
-	"github.com/writ-id/writ/impl/store"
 )
 
-// auditor appends events of tokens that have no row of their own. Those that wait
-// while a commit is under way go with the next one, in one statement: the more at
-// once, the less each costs. An event is durable before its token is given out.
-type auditor struct {
-	db    *store.DB
-	queue chan *audited
-}
-
-type audited struct {
-	event event.Event
-	done  chan error
-}
-
-const (
-	auditBatch = 256
-	auditLimit = 10 * time.Second // of a batch
-)
-
-func newAuditor(db *store.DB) *auditor { return &auditor{db, make(chan *audited, auditBatch)} }
-
-// append returns when the event is committed.
-func (a *auditor) append(ctx context.Context, e event.Event) error {
-	entry := &audited{e, make(chan error, 1)}
-	select {
-	case a.queue <- entry:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-entry.done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (a *auditor) run(ctx context.Context) {
-	batch := make([]*audited, 0, auditBatch)
-	for {
-		select {
-		case entry := <-a.queue:
-			batch = append(batch[:0], entry)
-		case <-ctx.Done():
-			return
-		}
-		for more := true; more && len(batch) < auditBatch; {
-			select {
-			case entry := <-a.queue:
-				batch = append(batch, entry)
-			default:
-				more = false
-			}
-		}
-		a.write(ctx, batch)
-	}
-}
-
-// write appends a batch. When it fails each is tried alone, so that none fails for
-// another one's sake.
-func (a *auditor) write(ctx context.Context, batch []*audited) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditLimit)
-	defer cancel()
-	err := a.insert(ctx, batch)
-	if err == nil || len(batch) == 1 {
-		for _, entry := range batch {
-			entry.done <- err
-		}
-		return
-	}
-	for _, entry := range batch {
-		entry.done <- a.insert(ctx, []*audited{entry})
-	}
-}
-
-func (a *auditor) insert(ctx context.Context, batch []*audited) error {
+// writeEvents appends events of tokens that have no row of their own.
+func (s *Server) writeEvents(ctx context.Context, batch []event.Event) error {
 	var p db.AppendEventsParams
-	for _, entry := range batch {
-		columns := event.Columns(entry.event)
-		p.InstanceIds = append(p.InstanceIds, entry.event.InstanceID)
+	for _, e := range batch {
+		columns := event.Columns(e)
+		p.InstanceIds = append(p.InstanceIds, e.InstanceID)
 		p.AggregateTypes = append(p.AggregateTypes, columns[1].(string))
-		p.AggregateIds = append(p.AggregateIds, entry.event.ObjectID)
+		p.AggregateIds = append(p.AggregateIds, e.ObjectID)
 		p.EventTypes = append(p.EventTypes, columns[3].(string))
-		p.Payloads = append(p.Payloads, string(event.JSON(entry.event.Payload)))
-		p.Creators = append(p.Creators, entry.event.Creator)
-		p.OwnerIds = append(p.OwnerIds, entry.event.Owner.GetId())
-		p.CreatedAts = append(p.CreatedAts, entry.event.At)
+		p.Payloads = append(p.Payloads, string(event.JSON(e.Payload)))
+		p.Creators = append(p.Creators, e.Creator)
+		p.OwnerIds = append(p.OwnerIds, e.Owner.GetId())
+		p.CreatedAts = append(p.CreatedAts, e.At)
 	}
-	return db.New().AppendEvents(ctx, a.db.Pool, p)
+	return s.queries.AppendEvents(ctx, s.DB.Pool, p)
+}
+
+// revocation is an access token that is to end.
+type revocation struct {
+	instanceID string
+	*tokenv1.AccessToken
+}
+
+// writeRevocations ends access tokens.
+func (s *Server) writeRevocations(ctx context.Context, batch []revocation) error {
+	p := db.RevokeTokensParams{EventType: event.Type(&eventv1.OIDCSessionAccessTokenRevoked{}), Now: s.Now()}
+	for _, t := range batch {
+		p.InstanceIds = append(p.InstanceIds, t.instanceID)
+		p.Ids = append(p.Ids, t.GetId())
+		p.ExpirationDates = append(p.ExpirationDates, unix(t.GetExpiresAt()))
+		p.UserIds = append(p.UserIds, t.GetUserId())
+		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionAccessTokenRevoked{ClientId: t.GetClientId()})))
+	}
+	return s.queries.RevokeTokens(ctx, s.DB.Pool, p)
 }
 
 // ofOrg is the owner of events of an organization.

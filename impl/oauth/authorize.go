@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -85,10 +86,11 @@ type authorization struct {
 // target finds the client of a request and the redirect URI it registered (SEC-001,
 // SEC-004).
 func (c *call) target(req *oauth.AuthorizationRequest, bad error) (*authorization, error) {
-	if wrong, ok := bad.(*form.Error); ok && (wrong.Parameter == "" || wrong.Parameter == "client_id" || wrong.Parameter == "redirect_uri") {
-		return nil, bad
-	} else if bad != nil && !ok {
-		return nil, bad
+	if bad != nil {
+		wrong, ok := errors.AsType[*form.Error](bad)
+		if !ok || slices.Contains([]string{"", "client_id", "redirect_uri"}, wrong.Parameter) {
+			return nil, bad
+		}
 	}
 	if req.ClientId == "" {
 		return nil, invalidRequest("client_id is missing")
@@ -137,8 +139,13 @@ func (a *authorization) read() error {
 	if err = a.readProof(); err != nil {
 		return err
 	}
-	if req.ResponseType != responseCode && req.Nonce == "" {
+	switch { // what travels in tokens has bounds (SEC-295)
+	case req.ResponseType != responseCode && req.Nonce == "":
 		return invalidRequest("nonce is missing")
+	case len(req.Nonce) > maxNonce:
+		return invalidRequest("nonce is too long")
+	case len(req.State) > maxState:
+		return invalidRequest("state is too long")
 	}
 	if err = a.readPrompt(); err != nil {
 		return err
@@ -172,6 +179,11 @@ func (a *authorization) readScopes() error {
 	a.scopes, err = a.grantable(a.scopes, a.client.roles, a.client.OrgID)
 	return err
 }
+
+const (
+	maxNonce = 1000
+	maxState = 8000
+)
 
 const methodS256 = "S256"
 
@@ -308,17 +320,8 @@ func (s *Server) Finish(w http.ResponseWriter, r *http.Request, instance *policy
 
 // complete answers with what the client asked for, about the user of a session.
 func (a *authorization) complete(session *login.Session) error {
-	if a.client.checkRole || a.client.checkProject {
-		may, err := a.queries.MayUseProject(a.ctx(), a.DB.Pool, db.MayUseProjectParams{
-			InstanceID: a.instance.ID, UserID: session.UserID, ProjectID: a.client.ProjectID, OrgID: session.OrgID,
-			RoleCheck: a.client.checkRole, ProjectCheck: a.client.checkProject,
-		})
-		if err != nil {
-			return err
-		}
-		if !may {
-			return refuse(oauth.AccessDenied, "the user may not use the application")
-		}
+	if may, err := a.mayUse(a.client, session.UserID, session.OrgID); err != nil || !may {
+		return orElse(err, refuse(oauth.AccessDenied, "the user may not use the application"))
 	}
 	if a.scopes.orgDomain != "" {
 		found, err := a.state(about{user: session.UserID})
@@ -336,6 +339,24 @@ func (a *authorization) complete(session *login.Session) error {
 		return a.sendCode(session)
 	}
 	return a.sendTokens(session)
+}
+
+// mayUse reports whether a user may use an application, by what its project asks.
+func (c *call) mayUse(of *client, userID, orgID string) (bool, error) {
+	if !of.checkRole && !of.checkProject {
+		return true, nil
+	}
+	return c.queries.MayUseProject(c.ctx(), c.DB.Pool, db.MayUseProjectParams{
+		InstanceID: c.instance.ID, UserID: userID, ProjectID: of.ProjectID, OrgID: orgID, RoleCheck: of.checkRole, ProjectCheck: of.checkProject,
+	})
+}
+
+// orElse is err, or when there is none another one.
+func orElse(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
 }
 
 // encode returns a request as a query, without what has done its work.

@@ -15,7 +15,7 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 	if err != nil || t == nil || !slices.Contains(t.GetAudience(), Platform) {
 		return nil, err
 	}
-	found, err := c.state(aboutToken(t, &scopes{}))
+	found, err := c.stateOf(t, aboutToken(t, &scopes{}))
 	if err != nil || found == nil {
 		return nil, err
 	}

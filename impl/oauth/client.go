@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
@@ -61,8 +62,8 @@ func (c *call) client(id string) (*client, error) {
 	if id == "" || len(id) > 400 {
 		return nil, nil
 	}
-	return c.clients.Get(clientKey{c.instance.ID, id}, func() (*client, error) {
-		row, err := c.queries.OAuthClient(c.ctx(), c.DB.Pool, db.OAuthClientParams{InstanceID: c.instance.ID, ClientID: id})
+	return c.clients.Get(c.ctx(), clientKey{c.instance.ID, id}, func(ctx context.Context) (*client, error) {
+		row, err := c.queries.OAuthClient(ctx, c.DB.Pool, db.OAuthClientParams{InstanceID: c.instance.ID, ClientID: id})
 		if store.NoRow(err) || err == nil && !row.Active {
 			return nil, nil
 		}
@@ -86,11 +87,10 @@ func (c *call) client(id string) (*client, error) {
 
 // credentials are what a request shows to authenticate its client.
 type credentials struct {
-	method        int16
-	id            string
-	secret        string
-	assertion     string
-	assertionType string
+	method    int16
+	id        string
+	secret    string
+	assertion string
 }
 
 // shown returns the credentials of a request: of one mechanism only, and of one
@@ -183,12 +183,12 @@ func (c *call) authenticateService(shown credentials) (*service, error) {
 	if shown.method != methodBasic && shown.method != methodPost || len(shown.id) > 400 {
 		return nil, errClient
 	}
-	rows, err := c.services.Get(clientKey{c.instance.ID, shown.id}, func() ([]db.ServiceClientsRow, error) {
+	rows, err := c.services.Get(c.ctx(), clientKey{c.instance.ID, shown.id}, func(ctx context.Context) ([]db.ServiceClientsRow, error) {
 		params := db.ServiceClientsParams{InstanceID: c.instance.ID, ClientID: resource.Fold(shown.id)}
 		if at := strings.LastIndexByte(shown.id, '@'); at >= 0 {
 			params.Username, params.Domain = resource.Fold(shown.id[:at]), strings.ToLower(shown.id[at+1:])
 		}
-		return c.queries.ServiceClients(c.ctx(), c.DB.Pool, params)
+		return c.queries.ServiceClients(ctx, c.DB.Pool, params)
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/signing"
@@ -33,7 +34,7 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 		s.Refuse(w, r, err)
 		return
 	}
-	prepared, err := s.document(s.Issuer(r.Host, instance))
+	prepared, err := s.document(documentKey{s.Issuer(r.Host, instance), strings.Join(s.Pages.Languages(r, instance), " ")})
 	if err != nil {
 		s.Refuse(w, r, err)
 		return
@@ -41,17 +42,20 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 	servePublic(w, prepared.text, prepared.etag, params.IfNoneMatch)
 }
 
+// documentKey is all that a document depends on.
+type documentKey struct{ issuer, locales string }
+
 // maxDocuments bounds what is kept: hosts are chosen by requests (SEC-293).
 const maxDocuments = 1000
 
-func (s *Server) document(issuer string) (*document, error) {
+func (s *Server) document(key documentKey) (*document, error) {
 	s.mu.RLock()
-	known := s.documents[issuer]
+	known := s.documents[key]
 	s.mu.RUnlock()
 	if known != nil {
 		return known, nil
 	}
-	text, err := json.Marshal(configuration(issuer))
+	text, err := json.Marshal(configuration(key))
 	if err != nil {
 		return nil, err
 	}
@@ -60,13 +64,14 @@ func (s *Server) document(issuer string) (*document, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.documents == nil || len(s.documents) >= maxDocuments {
-		s.documents = map[string]*document{}
+		s.documents = map[documentKey]*document{}
 	}
-	s.documents[issuer] = made
+	s.documents[key] = made
 	return made, nil
 }
 
-func configuration(issuer string) *oauth.Configuration {
+func configuration(key documentKey) *oauth.Configuration {
+	issuer, locales := key.issuer, spaceless(key.locales)
 	// All that a key of the instance may ever sign with: clients keep the document for
 	// longer than a key signs.
 	signs, foreign := names(signing.Algorithms), names(signing.Foreign)
@@ -101,6 +106,7 @@ func configuration(issuer string) *oauth.Configuration {
 		ClaimsSupported: append([]string{
 			"sub", "aud", "exp", "iat", "iss", "auth_time", "nonce", "acr", "amr", "azp", "at_hash", "c_hash", "sid", "act", "client_id",
 		}, standardClaims...),
+		UiLocalesSupported:                         &locales,
 		ClaimTypesSupported:                        []string{"normal"},
 		CodeChallengeMethodsSupported:              []string{methodS256},
 		PromptValuesSupported:                      []string{promptNone, promptLogin, promptSelect, promptCreate},

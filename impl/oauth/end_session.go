@@ -31,8 +31,11 @@ type hint struct {
 // included, for this issuer; nil when it is not (SEC-013, SEC-133).
 func (c *call) readHint(text string) (*hint, error) {
 	jwt, err := token.ParseJWT(text)
-	if errors.Is(err, token.ErrInvalid) || err != nil {
+	if errors.Is(err, token.ErrInvalid) {
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	keys, err := c.Keys.Get(c.ctx(), c.instance.ID)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/writ-id/writ/impl/cache"
 )
 
 func TestSEC008_ACodeIsBoundToItsRequest(t *testing.T) {
@@ -325,6 +327,7 @@ func TestSEC018_OrganizationScopesHoldOnEveryRoad(t *testing.T) {
 	if _, err := w.db.Pool.Exec(t.Context(), "UPDATE domains SET domain = 'moved.example' WHERE instance_id = $1 AND domain = 'org-o.example'", w.a.instance()); err != nil {
 		t.Fatal(err)
 	}
+	time.Sleep(cache.MaxAge) // no service was asked, so nobody was told
 	w.a.refused("a code for a domain that is gone", w.a.redeem("web", code), "invalid_grant")
 	w.a.refused("a refresh for it", w.a.refresh("web", refresh), "invalid_grant")
 }

@@ -7,11 +7,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/oauth"
-	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
-	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/token"
 )
 
@@ -60,7 +57,9 @@ func proves(verifier, challenge string) bool {
 		return false
 	}
 	for i := range len(verifier) { // RFC 7636, section 4.1
-		if c := verifier[i]; !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~') {
+		c := verifier[i]
+		letter, digit := c|0x20 >= 'a' && c|0x20 <= 'z', c >= '0' && c <= '9'
+		if !letter && !digit && c != '-' && c != '.' && c != '_' && c != '~' {
 			return false
 		}
 	}
@@ -73,15 +72,15 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	t := c.newAccess(code.GetId())
 	t.SessionId, t.ClientId, t.AppId, t.UserId = code.GetSessionId(), of.ClientID, of.ID, code.GetUserId()
 	t.Audience, t.AuthTime, t.Amr, t.Claims = code.GetAudience(), code.GetAuthTime(), code.GetAmr(), code.GetClaims()
-	found, err := c.state(about{
-		user: t.UserId, session: t.SessionId, app: of.ID, projects: t.Audience, metadata: sc.has(scopeMetadata),
-		roles: of.AccessTokenRoleAssertion || of.IDTokenRoleAssertion,
-	})
+	found, err := c.state(about{user: t.UserId, session: t.SessionId, projects: t.Audience, parts: of.tokenParts(sc, t.Claims)})
 	if err != nil {
 		return nil, err
 	}
 	if found == nil || !sc.belongs(found.OrgID, found.Domain) {
 		return nil, errCode
+	}
+	if may, err := c.mayUse(of, found.ID, found.OrgID); err != nil || !may {
+		return nil, orElse(err, errCode)
 	}
 	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: true, nonce: code.GetNonce()}
 	generation := int32(0)
@@ -103,52 +102,6 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 		err = errors.Join(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
 	}
 	return res, err
-}
-
-// addGrant stores what a code was redeemed for, and reports whether it was the first
-// time.
-func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, error) {
-	t := i.access
-	payload := &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: i.scopes.list}
-	params := db.AddGrantParams{
-		InstanceID: c.instance.ID, ID: t.GetGrantId(), OrgID: orgID, UserID: t.GetUserId(), AppID: i.client.ID,
-		Scopes: notNil(i.scopes.list), Audience: notNil(t.GetAudience()), Claims: notNil(t.GetClaims()), AuthTime: unix(t.GetAuthTime()), Amr: notNil(t.GetAmr()),
-		Actor: t.GetActor(), Generation: generation, UnusedUntil: c.now.Add(refreshIdle), ExpirationDate: c.now.Add(refreshLife), Now: c.now,
-		EventType: event.Type(payload), Payload: event.JSON(payload), Creator: t.GetUserId(),
-	}
-	if t.GetSessionId() != "" {
-		params.SessionID = &t.SessionId
-	}
-	if generation == 0 { // nothing of it lives longer
-		params.UnusedUntil = unix(t.GetExpiresAt())
-		params.ExpirationDate = params.UnusedUntil
-	}
-	n, err := c.queries.AddGrant(c.ctx(), c.DB.Pool, params)
-	return n == 1, err
-}
-
-// spend makes a code useless. If it was used already, what came from it ends too.
-func (c *call) spend(code *tokenv1.Code, of *client) error {
-	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "verifier"}
-	n, err := c.queries.AddGrant(c.ctx(), c.DB.Pool, db.AddGrantParams{
-		InstanceID: c.instance.ID, ID: code.GetId(), OrgID: of.OrgID, UserID: code.GetUserId(), AppID: of.ID, Scopes: []string{}, Audience: []string{},
-		Claims: []string{}, Amr: []string{}, AuthTime: unix(code.GetAuthTime()), Revoked: true, UnusedUntil: c.now, ExpirationDate: c.now.Add(2 * codeLife), Now: c.now,
-		EventType: event.Type(payload), Payload: event.JSON(payload), Creator: code.GetUserId(),
-	})
-	if err == nil && n == 0 {
-		err = c.revokeFamily(code.GetId(), "verifier")
-	}
-	return err
-}
-
-// revokeFamily ends all tokens that came from a code.
-func (c *call) revokeFamily(grantID, reason string) error {
-	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
-	_, err := c.queries.RevokeGrant(c.ctx(), c.DB.Pool, db.RevokeGrantParams{
-		InstanceID: c.instance.ID, ID: grantID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
-	})
-	c.Invalidate()
-	return err
 }
 
 // refreshToken makes the refresh token of a generation.
@@ -182,12 +135,16 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	if old.GetClientId() != of.ClientID {
 		return nil, errRefresh
 	}
-	found, err := c.state(about{user: old.GetUserId(), grant: old.GetGrantId(), app: of.ID, roles: of.AccessTokenRoleAssertion || of.IDTokenRoleAssertion})
+	parts := of.tokenParts(&scopes{}, nil) | withGrant
+	if of.IDTokenUserinfoAssertion { // its scopes are not known yet
+		parts |= withClaims
+	}
+	found, err := c.state(about{user: old.GetUserId(), grant: old.GetGrantId(), parts: parts})
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case found == nil || found.GrantApp != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.GrantExpiration):
+	case found == nil || found.App != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.EndsAt):
 		return nil, errRefresh
 	case found.Generation != old.GetGeneration():
 		return nil, errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
@@ -201,6 +158,9 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	}
 	if !sc.belongs(found.OrgID, found.Domain) {
 		return nil, errRefresh
+	}
+	if may, err := c.mayUse(of, found.ID, found.OrgID); err != nil || !may { // SEC-093
+		return nil, orElse(err, errRefresh)
 	}
 	return c.rotate(of, old, found, sc)
 }
@@ -222,8 +182,9 @@ func narrowed(granted []string, asked string) (*scopes, error) {
 
 func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
 	t := c.newAccess(old.GetGrantId())
-	t.SessionId, t.ClientId, t.AppId, t.UserId = found.GrantSession, of.ClientID, of.ID, found.ID
-	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.Amr, found.Claims, found.Actor
+	t.SessionId, t.ClientId, t.AppId, t.UserId = found.Session, of.ClientID, of.ID, found.ID
+	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
+	t.ExpiresAt = min(t.ExpiresAt, found.EndsAt.Unix())
 	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
 	var err error
 	if i.refresh, err = c.refreshToken(t, old.GetGeneration()+1); err != nil {
@@ -233,12 +194,9 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 	if err != nil {
 		return nil, err
 	}
-	payload := &eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(old.GetGeneration() + 1)}
-	n, err := c.queries.RotateGrant(c.ctx(), c.DB.Pool, db.RotateGrantParams{
-		InstanceID: c.instance.ID, ID: old.GetGrantId(), Generation: old.GetGeneration(), UnusedUntil: c.now.Add(refreshIdle), Now: c.now,
-		EventType: event.Type(payload), Payload: event.JSON(payload),
-	})
-	if err == nil && n == 0 { // another one was faster, so this token is used for the second time
+	use := &rotation{instanceID: c.instance.ID, grantID: old.GetGrantId(), generation: old.GetGeneration()}
+	err = c.rotations.add(c.lasting(), use)
+	if err == nil && !use.won { // another one was faster, so this token is used for the second time
 		err = errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
 	}
 	return res, err

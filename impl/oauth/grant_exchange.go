@@ -66,6 +66,7 @@ type exchange struct {
 type party struct {
 	*tokenv1.AccessToken
 	scoped bool // its token has scopes
+	pat    bool // it is a personal access token, which was looked up already
 }
 
 // read reads what is exchanged, by the type matrix.
@@ -119,7 +120,8 @@ func (x *exchange) party(text, kind, field string) (*party, error) {
 	switch kind {
 	case typeAccessToken:
 		t, err := x.readAccess(text)
-		if err == nil && t == nil {
+		pat := err == nil && t == nil
+		if pat {
 			t, err = x.patToken(text, x.client)
 		}
 		if err != nil {
@@ -128,7 +130,7 @@ func (x *exchange) party(text, kind, field string) (*party, error) {
 		if t == nil || !audienceHas(t, x.client) && field == "subject_token" {
 			return nil, bad
 		}
-		return &party{t, true}, nil
+		return &party{AccessToken: t, scoped: true, pat: pat}, nil
 	case typeIDToken:
 		return x.idParty(text, bad)
 	case typeJWT:
@@ -137,7 +139,7 @@ func (x *exchange) party(text, kind, field string) (*party, error) {
 		if len(text) > 200 {
 			return nil, bad
 		}
-		return &party{&tokenv1.AccessToken{UserId: text}, false}, nil
+		return &party{AccessToken: &tokenv1.AccessToken{UserId: text}}, nil
 	}
 	return nil, invalidRequest("%s_type is not supported", field)
 }
@@ -159,10 +161,10 @@ func (x *exchange) idParty(text string, bad error) (*party, error) {
 	if issuedTo == nil || issuedTo.ProjectID != x.client.ProjectID {
 		return nil, bad
 	}
-	return &party{&tokenv1.AccessToken{
+	return &party{AccessToken: &tokenv1.AccessToken{
 		UserId: found.userID, SessionId: found.sessionID, Actor: found.actor, ExpiresAt: found.ends.Unix(), AuthTime: found.authTime, Amr: found.amr,
 		Audience: []string{issuedTo.ClientID, issuedTo.ProjectID},
-	}, false}, nil
+	}}, nil
 }
 
 // jwtParty reads a JWT about a user that the client signed itself.
@@ -174,31 +176,32 @@ func (x *exchange) jwtParty(text string, bad error) (*party, error) {
 	if !good {
 		return nil, bad
 	}
-	return &party{&tokenv1.AccessToken{UserId: userID}, false}, nil
+	return &party{AccessToken: &tokenv1.AccessToken{UserId: userID}}, nil
 }
 
 // alive refuses a token that is about something that has ended (SEC-101).
 func (x *exchange) alive(p *party, field string) (*state, error) {
 	a := aboutToken(p.AccessToken, &scopes{})
-	a.roles, a.projects = x.client.AccessTokenRoleAssertion || x.client.IDTokenRoleAssertion, []string{x.client.ProjectID}
-	if strings.HasPrefix(x.req.SubjectToken, policy.TokenPrefix) || strings.HasPrefix(x.req.ActorToken, policy.TokenPrefix) {
-		a.token = "" // a personal access token was looked up already
+	a.parts, a.projects = x.client.tokenParts(&scopes{}, nil)|withClaims, []string{x.client.ProjectID}
+	if p.pat {
+		a.token = ""
 	}
-	found, err := x.call.state(a)
+	found, err := x.stateOf(p.AccessToken, a)
 	if err == nil && found == nil {
 		err = invalidRequest("%s is not a good token of its type", field)
 	}
 	return found, err
 }
 
-// acts reports whether somebody else acts in the name of the subject.
+// acts reports whether somebody acts in the name of the subject: somebody else, now
+// or before. Who is acting already stays one who acts.
 func (x *exchange) acts() bool {
-	return x.actor != nil && x.actor.GetUserId() != x.subject.GetUserId()
+	return x.actor != nil && (x.actor.GetUserId() != x.subject.GetUserId() || len(x.actor.GetActor()) > 0)
 }
 
 // permit refuses to act in the name of who the actor may not.
 func (x *exchange) permit() error {
-	if !x.acts() {
+	if x.actor == nil || x.actor.GetUserId() == x.subject.GetUserId() {
 		return nil
 	}
 	may, err := x.Roles.MayImpersonate(x.ctx(), x.DB.Pool, x.actor.GetUserId(), policy.Place{
@@ -235,6 +238,9 @@ func (x *exchange) limit() error {
 	}
 	if !x.scopes.belongs(x.state.OrgID, x.state.Domain) {
 		return invalidScope("the subject does not belong to the organization")
+	}
+	if may, err := x.mayUse(x.client, x.state.ID, x.state.OrgID); err != nil || !may {
+		return orElse(err, refuse(oauth.AccessDenied, "the subject may not use the application"))
 	}
 	return x.limitAudience()
 }
@@ -290,13 +296,20 @@ func (x *exchange) projectsOf(audience []string) ([]string, error) {
 
 // issue makes the answer (RFC 8693, section 2.2).
 func (x *exchange) issue() (*oauth.TokenResponse, error) {
-	t := x.newAccess(x.subject.GetGrantId()) // it ends with what it came from
-	t.SessionId, t.ClientId, t.AppId, t.UserId = x.subject.GetSessionId(), x.client.ClientID, x.client.ID, x.state.ID
+	origin := x.subject.AccessToken // the new token ends with what it came from
+	if !x.subject.scoped && x.actor != nil && x.actor.GetUserId() == x.subject.GetUserId() {
+		origin = x.actor.AccessToken // a subject that is only named proves nothing itself
+	}
+	t := x.newAccess(origin.GetGrantId())
+	t.SessionId, t.ClientId, t.AppId, t.UserId = origin.GetSessionId(), x.client.ClientID, x.client.ID, x.state.ID
 	t.Audience, t.AuthTime, t.Amr, t.Actor = x.audience, x.subject.GetAuthTime(), x.subject.GetAmr(), x.subject.GetActor()
 	ends := []int64{x.subject.GetExpiresAt()}
+	if x.actor != nil {
+		ends = append(ends, x.actor.GetExpiresAt())
+	}
 	if x.acts() {
 		t.Actor = x.actClaim()
-		ends = append(ends, x.actor.GetExpiresAt(), x.now.Unix()+impersonationLife)
+		ends = append(ends, x.now.Unix()+impersonationLife)
 	}
 	for _, end := range ends {
 		if end != 0 {
@@ -309,7 +322,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 		return x.issueID(i)
 	}
 	generation := int32(0)
-	if x.scopes.has(scopeOffline) && x.client.may(grantRefresh) && len(t.GetActor()) == 0 { // a borrowed identity is not renewed (SEC-104)
+	if x.scopes.has(scopeOffline) && x.client.may(grantRefresh) && len(t.GetActor()) == 0 && x.subject.scoped { // a borrowed identity is not renewed (SEC-104)
 		generation, t.GrantId = 1, x.NewID()
 		t.Id = t.GetGrantId() + "." + x.NewID()
 		var err error
@@ -349,8 +362,12 @@ func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
 
 // actClaim is the claim act: the actor, and who acted before (RFC 8693, section 4.1).
 func (x *exchange) actClaim() []byte {
-	act := map[string]any{"sub": x.actor.GetUserId(), "iss": x.call.issuer}
-	if previous := x.subject.GetActor(); len(previous) > 0 {
+	act := map[string]any{"sub": x.actor.GetUserId(), "iss": x.issuer}
+	previous := x.actor.GetActor()
+	if len(previous) == 0 {
+		previous = x.subject.GetActor()
+	}
+	if len(previous) > 0 {
 		act["act"] = json.RawMessage(previous)
 	}
 	text, err := json.Marshal(act)
@@ -368,5 +385,5 @@ func (x *exchange) record(t *tokenv1.AccessToken) error {
 		e.ObjectID, e.Creator = t.GetUserId(), x.actor.GetUserId()
 		e.Payload = &eventv1.UserImpersonated{ClientId: t.GetClientId(), ActorId: x.actor.GetUserId(), Scopes: x.scopes.list}
 	}
-	return x.audit.append(x.ctx(), e)
+	return x.audit.add(x.ctx(), e)
 }

@@ -1,6 +1,8 @@
 package oauth
 
 import (
+	"errors"
+
 	"github.com/writ-id/writ/gen/oauth"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/event"
@@ -11,6 +13,11 @@ import (
 // 6749, section 4.4). Applications have no such grant.
 func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
 	of, err := c.authenticateService(shown)
+	if errors.Is(err, errClient) {
+		if _, appErr := c.authenticate(shown, methodBasic, methodPost); appErr == nil {
+			err = unauthorizedClient("applications have no tokens of their own; a service user does")
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +54,10 @@ func (c *call) jwtProfile(req *oauth.TokenRequest, _ credentials) (*oauth.TokenR
 	return c.issueService(of, req, typeAssertion, true)
 }
 
+// audienceUser begins the audience that every token of a service user has: no ID of
+// a client or project does, so nobody can name a user like somebody's API.
+const audienceUser = urn + "user:id:"
+
 // issueService issues a token to a service user. Nothing is stored of it but the
 // audit event, which goes with those of others in one commit; that it is still good
 // is asked where it is used.
@@ -71,7 +82,7 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 		return nil, invalidScope("the user does not belong to the organization")
 	}
 	t := c.newAccess("")
-	t.ClientId, t.UserId, t.Audience = of.username, of.userID, sc.audience(of.username)
+	t.ClientId, t.UserId, t.Audience = of.username, of.userID, sc.audience(audienceUser+of.userID)
 	if sc.orgDomain != "" || id && sc.has(scopeOpenID) {
 		t.AuthTime = c.now.Unix()
 	}
@@ -91,7 +102,7 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 	if err != nil {
 		return nil, err
 	}
-	return res, c.audit.append(c.ctx(), event.Event{
+	return res, c.audit.add(c.ctx(), event.Event{
 		InstanceID: c.instance.ID, ObjectID: t.GetId(), Creator: of.userID, Owner: ofOrg(of.orgID), At: c.now,
 		Payload: &eventv1.OIDCSessionAccessTokenAdded{UserId: of.userID, ClientId: of.username, GrantType: grant, Scopes: sc.list},
 	})

@@ -60,7 +60,7 @@ func (c *call) introspect(text string, of *client) ([]byte, error) {
 	if err == nil && t == nil {
 		if t, err = c.patToken(text, of); t != nil {
 			sc = sortScopes(t.GetScopes())
-			what = about{user: t.GetUserId()}
+			what = about{user: t.GetUserId(), parts: sc.parts()}
 		}
 	} else if t != nil {
 		sc = sortScopes(t.GetScopes())
@@ -73,8 +73,11 @@ func (c *call) introspect(text string, of *client) ([]byte, error) {
 		return inactive, nil
 	}
 	what.projects = []string{of.ProjectID}
-	what.roles = of.assertRoles || sc.has(scopeRoles) || len(sc.roles) > 0
-	found, err := c.state(what)
+	roles := of.assertRoles || sc.has(scopeRoles) || len(sc.roles) > 0
+	if roles {
+		what.parts |= withRoles
+	}
+	found, err := c.stateOf(t, what)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +101,7 @@ func (c *call) introspect(text string, of *client) ([]byte, error) {
 	o.string("username", found.loginName())
 	o.raw("act", t.GetActor())
 	found.appendClaims(o, sc, claimsAt(append(t.GetClaims(), found.Claims...), placeUserinfo))
-	if what.roles {
+	if roles {
 		only := sc.roles
 		if of.assertRoles || sc.has(scopeRoles) {
 			only = nil
@@ -132,7 +135,7 @@ func (c *call) revoke(req *oauth.RevocationRequest) error {
 	if err != nil {
 		return err
 	}
-	clientID, appID := shown.id, ""
+	var clientID, appID string
 	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
 	switch {
 	case err == nil:
@@ -150,6 +153,9 @@ func (c *call) revoke(req *oauth.RevocationRequest) error {
 		return invalidRequest("token is missing")
 	}
 	if strings.HasPrefix(req.Token, string(token.Refresh)) {
+		if appID == "" { // they have none
+			return nil
+		}
 		return c.revokeRefresh(req.Token, clientID, appID)
 	}
 	t, err := c.readAccess(req.Token)
@@ -179,11 +185,7 @@ func (c *call) revokeRefresh(text, clientID, appID string) error {
 }
 
 func (c *call) revokeAccess(t *tokenv1.AccessToken) error {
-	payload := &eventv1.OIDCSessionAccessTokenRevoked{ClientId: t.GetClientId()}
-	_, err := c.queries.RevokeToken(c.ctx(), c.DB.Pool, db.RevokeTokenParams{
-		InstanceID: c.instance.ID, ID: t.GetId(), ExpirationDate: unix(t.GetExpiresAt()), EventType: event.Type(payload), Payload: event.JSON(payload),
-		UserID: t.GetUserId(), Now: c.now,
-	})
+	err := c.revoked.add(c.ctx(), revocation{c.instance.ID, t})
 	if err == nil && slices.Contains(t.GetAudience(), Platform) {
 		err = c.forgetCallers()
 	}

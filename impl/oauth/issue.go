@@ -96,6 +96,21 @@ func (c *call) accessToken(i *issuance) (string, error) {
 	return keys.Signer().Sign(signing.AccessToken, o.end())
 }
 
+// tokenParts is what has to be read for the tokens of a client.
+func (c *client) tokenParts(sc *scopes, claims []string) part {
+	var parts part
+	if c.AccessTokenRoleAssertion || c.IDTokenRoleAssertion {
+		parts |= withRoles
+	}
+	if c.IDTokenUserinfoAssertion {
+		parts |= sc.parts()
+	}
+	if len(claimsAt(claims, placeIDToken)) > 0 {
+		parts |= withClaims
+	}
+	return parts
+}
+
 // skew is by how many seconds the times in tokens give way to the clock of the
 // client.
 func (i *issuance) skew() int64 {

@@ -71,6 +71,9 @@ func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
 	if outage == nil {
 		outage, _ = errors.AsType[*fault.Error](err)
 	}
+	if outage != nil && outage.Kind == fault.InvalidArgument {
+		return invalidRequest("a text holds a character that cannot be stored")
+	}
 	if outage == nil || outage.Kind != fault.Canceled {
 		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", err)
 	}

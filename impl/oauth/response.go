@@ -147,10 +147,11 @@ func (a *authorization) sendTokens(session *login.Session) error {
 	t := a.newAccess("")
 	t.SessionId, t.ClientId, t.AppId, t.UserId = session.ID, a.client.ClientID, a.client.ID, session.UserID
 	t.Audience, t.AuthTime, t.Amr, t.Claims = a.scopes.audience(a.client.ClientID, a.client.ProjectID), session.AuthTime.Unix(), session.AMR, a.claims
-	found, err := a.state(about{
-		user: t.UserId, session: t.SessionId, app: a.client.ID, projects: t.Audience, metadata: a.scopes.has(scopeMetadata),
-		roles: a.client.AccessTokenRoleAssertion || a.client.IDTokenRoleAssertion,
-	})
+	parts := a.client.tokenParts(a.scopes, t.Claims)
+	if a.req.ResponseType == responseIDToken {
+		parts |= a.scopes.parts()
+	}
+	found, err := a.state(about{user: t.UserId, session: t.SessionId, projects: t.Audience, parts: parts})
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,10 @@ type scopes struct {
 func (s *scopes) has(scope string) bool { return slices.Contains(s.list, scope) }
 
 // maxScopes bounds the work that a request makes (SEC-293).
-const maxScopes = 100
+const (
+	maxScopes    = 100
+	maxScopeText = 4000
+)
 
 // readScopes reads a list of scopes. What is not known is left out: the answer says
 // what was granted (SEC-019).
@@ -63,7 +66,7 @@ func readScopes(text string) (*scopes, error) {
 		}
 	}
 	asked := spaceless(text)
-	if len(asked) > maxScopes {
+	if len(asked) > maxScopes || len(text) > maxScopeText {
 		return nil, invalidScope("scope names too many scopes")
 	}
 	return sortScopes(asked), nil

@@ -20,6 +20,7 @@ import (
 	"github.com/writ-id/writ/gen/oauth"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/cache"
+	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
@@ -57,28 +58,42 @@ type Server struct {
 	services *cache.Cache[clientKey, []db.ServiceClientsRow]
 	userKeys *cache.Cache[clientKey, *serviceKey]
 	origins  *cache.Cache[clientKey, bool]
-	audit    *auditor
+	orgs     *cache.Cache[clientKey, *db.OAuthOrgRow]
+
+	// What many requests write goes together.
+	audit     *batcher[event.Event]
+	revoked   *batcher[revocation]
+	grants    *batcher[*grantRow]
+	rotations *batcher[*rotation]
 
 	mu        sync.RWMutex
-	documents map[string]*document // by issuer
+	documents map[documentKey]*document
 }
 
 var _ oauth.ServerInterface = (*Server)(nil)
 
 // New returns a Server over c. Run has to run for it to issue tokens to services.
 func New(c Config) *Server {
-	return &Server{
+	s := &Server{
 		Config: c, queries: db.New(),
 		clients:  cache.New[clientKey, *client](clientKey.String),
 		services: cache.New[clientKey, []db.ServiceClientsRow](clientKey.String),
 		userKeys: cache.New[clientKey, *serviceKey](clientKey.String),
 		origins:  cache.New[clientKey, bool](clientKey.String),
-		audit:    newAuditor(c.DB),
+		orgs:     cache.New[clientKey, *db.OAuthOrgRow](clientKey.String),
 	}
+	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
+	s.grants, s.rotations = newBatcher(s.writeGrants), newBatcher(s.writeRotations)
+	return s
 }
 
-// Run writes what is audited in batches, until ctx ends.
-func (s *Server) Run(ctx context.Context) { s.audit.run(ctx) }
+// Run writes what many requests write in batches, until ctx ends.
+func (s *Server) Run(ctx context.Context) {
+	go s.revoked.run(ctx)
+	go s.grants.run(ctx)
+	go s.rotations.run(ctx)
+	s.audit.run(ctx)
+}
 
 // Forget drops what this node remembers of clients.
 func (s *Server) Forget() {
@@ -86,6 +101,7 @@ func (s *Server) Forget() {
 	s.services.Drop()
 	s.userKeys.Drop()
 	s.origins.Drop()
+	s.orgs.Drop()
 }
 
 // clientKey is a client ID, a key ID or an origin, of an instance.
@@ -153,8 +169,8 @@ func (s *Server) mayRead(r *http.Request, origin string) bool {
 	if err != nil {
 		return false
 	}
-	allowed, err := s.origins.Get(clientKey{instance.ID, origin}, func() (bool, error) {
-		return s.queries.OriginAllowed(r.Context(), s.DB.Pool, db.OriginAllowedParams{InstanceID: instance.ID, Origin: origin})
+	allowed, err := s.origins.Get(r.Context(), clientKey{instance.ID, origin}, func(ctx context.Context) (bool, error) {
+		return s.queries.OriginAllowed(ctx, s.DB.Pool, db.OriginAllowedParams{InstanceID: instance.ID, Origin: origin})
 	})
 	return err == nil && allowed
 }

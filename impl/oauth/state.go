@@ -1,65 +1,20 @@
 package oauth
 
 import (
-	"encoding/json"
 	"slices"
 
-	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
-	"github.com/writ-id/writ/impl/store"
 )
 
 const human = int16(userv3.UserType_USER_TYPE_HUMAN)
 
-// state is what a token is about, as it is now.
-type state struct {
-	db.UserStateRow
-	roles []roleGrant
-}
-
-// roleGrant is roles that a user has in a project, and where they were given.
-type roleGrant struct {
-	Project string   `json:"project"`
-	Org     string   `json:"org"`
-	Domain  string   `json:"domain"`
-	Keys    []string `json:"keys"`
-}
-
-// about says what has to be good for a token to be good; empty: there is none.
+// about says what has to be good for a token to be good, and what is to be read of
+// it; empty: there is none.
 type about struct {
-	user, token, grant, session, app string
-	projects                         []string // whose roles are wanted
-	roles, metadata                  bool
-}
-
-// state reads what a token is about, in one statement; nil when any of it is not
-// good any more.
-func (c *call) state(a about) (*state, error) {
-	row, err := c.queries.UserState(c.ctx(), c.DB.Pool, db.UserStateParams{
-		InstanceID: c.instance.ID, UserID: a.user, TokenID: a.token, GrantID: a.grant, SessionID: a.session, AppID: a.app,
-		WithRoles: a.roles, WithMetadata: a.metadata, Projects: notNil(a.projects), Now: c.now,
-	})
-	if store.NoRow(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	found := &state{UserStateRow: row}
-	if a.roles {
-		if err := json.Unmarshal(row.Roles, &found.roles); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-func notNil(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
+	user, token, grant, session string
+	projects                    []string // whose roles are wanted
+	parts                       part     // what else is read
 }
 
 // loginName is how the user signs in.
@@ -78,10 +33,46 @@ func (s *scopes) belongs(orgID, domain string) bool {
 
 // aboutToken is what has to be good for an access token.
 func aboutToken(t *tokenv1.AccessToken, s *scopes) about {
-	return about{
-		user: t.GetUserId(), token: t.GetId(), grant: t.GetGrantId(), session: t.GetSessionId(), app: t.GetAppId(),
-		metadata: s.has(scopeMetadata),
+	parts := s.parts()
+	if len(t.GetClaims()) > 0 {
+		parts |= withClaims
 	}
+	return about{user: t.GetUserId(), token: t.GetId(), grant: t.GetGrantId(), session: t.GetSessionId(), parts: parts}
+}
+
+func notNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// stateOf is state for a token, whose application has to be active too.
+func (c *call) stateOf(t *tokenv1.AccessToken, a about) (*state, error) {
+	if t.GetAppId() != "" {
+		of, err := c.client(t.GetClientId())
+		if err != nil || of == nil || of.ID != t.GetAppId() {
+			return nil, err
+		}
+	}
+	return c.state(a)
+}
+
+// parts is what the claims of scopes need.
+func (s *scopes) parts() part {
+	var parts part
+	for _, scope := range s.list {
+		switch scope {
+		case scopeProfile, scopeEmail, scopePhone, scopeAddress, scopeOwner:
+			parts |= withClaims
+		case scopeMetadata:
+			parts |= withMetadata
+		}
+	}
+	if s.org != "" {
+		parts |= withClaims
+	}
+	return parts
 }
 
 // appendClaims adds the claims that scopes, and requests by name, ask for.
@@ -117,7 +108,7 @@ func (s *state) appendClaims(o *claimSet, sc *scopes, named []string) {
 		o.string(urn+"org:domain:primary", s.Domain)
 	}
 	if sc.has(scopeMetadata) {
-		o.raw(scopeMetadata, s.Metadata)
+		o.raw(scopeMetadata, s.metadata)
 	}
 }
 
@@ -157,11 +148,11 @@ func (s *state) appendClaim(o *claimSet, name string) {
 	case "nickname":
 		o.string(name, s.NickName)
 	case "profile":
-		o.string(name, s.ProfileUrl)
+		o.string(name, s.ProfileURL)
 	case "picture":
-		o.string(name, s.PictureUrl)
+		o.string(name, s.PictureURL)
 	case "website":
-		o.string(name, s.WebsiteUrl)
+		o.string(name, s.WebsiteURL)
 	case "gender":
 		o.string(name, s.Gender)
 	case "birthdate":

@@ -18,6 +18,11 @@ const (
 	typeExchange    = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
+// grants are what the token endpoint does for each of them.
+var grants = map[string]func(*call, *oauth.TokenRequest, credentials) (*oauth.TokenResponse, error){
+	typeCode: (*call).redeem, typeRefresh: (*call).refresh, typeCredentials: (*call).clientCredentials, typeAssertion: (*call).jwtProfile, typeExchange: (*call).exchange,
+}
+
 // Token issues tokens: document 2, "token_endpoint".
 func (s *Server) Token(w http.ResponseWriter, r *http.Request) {
 	c := s.begin(w, r)
@@ -41,9 +46,6 @@ func (c *call) grant(req *oauth.TokenRequest) (*oauth.TokenResponse, error) {
 	if req.GrantType == "" {
 		return nil, invalidRequest("grant_type is missing")
 	}
-	grants := map[string]func(*oauth.TokenRequest, credentials) (*oauth.TokenResponse, error){
-		typeCode: c.redeem, typeRefresh: c.refresh, typeCredentials: c.clientCredentials, typeAssertion: c.jwtProfile, typeExchange: c.exchange,
-	}
 	grant := grants[req.GrantType]
 	if grant == nil {
 		return nil, refuse(oauth.UnsupportedGrantType, "the grant type is not supported")
@@ -52,5 +54,5 @@ func (c *call) grant(req *oauth.TokenRequest) (*oauth.TokenResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return grant(req, shown)
+	return grant(c, req, shown)
 }

@@ -100,8 +100,10 @@ func (c *call) userClaims(text string) ([]byte, error) {
 		asserted, project = of.assertRoles, of.ProjectID
 	}
 	projects, only := roleProjects(sc, project, asserted, t.GetAudience())
-	what.projects, what.roles = projects, len(projects) > 0
-	found, err := c.state(what)
+	if what.projects = projects; len(projects) > 0 {
+		what.parts |= withRoles
+	}
+	found, err := c.stateOf(t, what)
 	if err != nil || found == nil {
 		return nil, err
 	}

@@ -39,6 +39,7 @@ func HashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(tok
 
 type tokenKey struct {
 	instanceID string
+	host       string // of tokens that are good at their issuer only
 	hash       [sha256.Size]byte
 }
 
@@ -51,13 +52,13 @@ func (c *Chain) caller(ctx context.Context, authorization string, instance *Inst
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
 	}
-	load := c.loadCaller
+	load, key := c.loadCaller, tokenKey{instanceID: instance.ID, hash: HashToken(token)}
 	if !strings.HasPrefix(token, TokenPrefix) {
 		host := RequestFrom(ctx).Host
+		key.host = host
 		load = func(ctx context.Context, _ tokenKey) (*Caller, error) { return c.loadUser(ctx, instance, host, token) }
 	}
-	key := tokenKey{instance.ID, HashToken(token)}
-	caller, err := c.callers.Get(key, func() (*Caller, error) { return load(ctx, key) })
+	caller, err := c.callers.Get(ctx, key, func(ctx context.Context) (*Caller, error) { return load(ctx, key) })
 	if err != nil {
 		return nil, err
 	}

@@ -50,9 +50,9 @@ type Chain struct {
 	features  *cache.Cache[string, map[string]bool]
 }
 
-// Limits of a call.
+// Limits of a call; requests of the OpenID provider have the same.
 const (
-	callTimeout = 10 * time.Second // its database work ends with it
+	CallTimeout = 10 * time.Second // its database work ends with it
 	gateTimeout = time.Second      // waiting for a place (REL-014, REL-085)
 )
 
@@ -66,7 +66,7 @@ func New(c Config) (*Chain, error) {
 		Config: c, validator: validator,
 		gate:      make(chan struct{}, c.MaxRunning),
 		instances: cache.New[string, *Instance](func(host string) string { return host }),
-		callers:   cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + string(k.hash[:]) }),
+		callers:   cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
 		features:  cache.New[string, map[string]bool](func(id string) string { return id }),
 	}, nil
 }
@@ -155,7 +155,7 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 			res, err = nil, c.refusal(ctx, info.FullMethod, err)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
 	leave, err := c.enter(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ func (c *Chain) Enabled(ctx context.Context, feature policyv1.Feature, instance 
 // enabled reports whether a feature is on for an instance: the instance's word,
 // else the system's, else off.
 func (c *Chain) enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {
-	flags, err := c.features.Get(instance.ID, func() (map[string]bool, error) { return c.loadFlags(ctx, instance.ID) })
+	flags, err := c.features.Get(ctx, instance.ID, func(ctx context.Context) (map[string]bool, error) { return c.loadFlags(ctx, instance.ID) })
 	if err != nil {
 		return err
 	}

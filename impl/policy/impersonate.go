@@ -39,9 +39,14 @@ func (r *Roles) MayImpersonate(ctx context.Context, conn db.DBTX, actorID string
 	call := &Call{Caller: actor, roles: r}
 	for _, m := range holds {
 		at := Place{InstanceID: target.InstanceID, OrgID: m.OrgID, ProjectID: m.ProjectID, ProjectGrantID: m.ProjectGrantID}
-		if call.MayGrant(m.Roles, policyv1.Level(m.Level), at, "") != nil {
+		if !call.gives(m.Roles, policyv1.Level(m.Level), at) {
 			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// gives reports whether the caller could give roles.
+func (c *Call) gives(names []string, level policyv1.Level, at Place) bool {
+	return c.MayGrant(names, level, at, "") == nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
@@ -31,7 +32,7 @@ type Instance struct {
 // the only one there is, so that localhost and container names just work.
 func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 	domain := canonicalHost(host)
-	instance, err := c.instances.Get(domain, func() (*Instance, error) { return c.loadInstance(ctx, domain) })
+	instance, err := c.instances.Get(ctx, domain, func(ctx context.Context) (*Instance, error) { return c.loadInstance(ctx, domain) })
 	if err != nil {
 		return nil, err
 	}
@@ -46,6 +47,11 @@ func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 // was known (REL-061). A blocked instance serves nothing.
 func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, error) {
 	known, have := c.instances.Last(canonicalHost(host))
+	if have && known != nil { // then nobody waits long for what may be newer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, reloadLimit)
+		defer cancel()
+	}
 	instance, err := c.instance(ctx, host)
 	if err != nil && have && known != nil && store.Fault(err) != nil {
 		instance, err = known, nil
@@ -55,6 +61,9 @@ func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, err
 	}
 	return instance, err
 }
+
+// reloadLimit is how long something newer is waited for where something is known.
+const reloadLimit = 500 * time.Millisecond
 
 var errBlocked = fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
 

@@ -33,7 +33,7 @@ var _ projectv3.ServiceProjectsServer = (*Service)(nil)
 
 // Table returns the table of projects, for what is created in them.
 func Table(env resource.Env) *resource.Table[db.Project] {
-	return resource.NewTable[db.Project](env, resource.Spec{Table: "projects", Kind: "project", Project: "id"})
+	return resource.NewTable[db.Project](env, resource.Spec{Table: "projects", Kind: "project", Project: "id", Remembered: true})
 }
 
 // New returns a Service over env.

@@ -267,10 +267,8 @@ func (t *Table[R]) Create(ctx context.Context, row *R, payload event.Payload) (*
 	if t.RememberedNew {
 		var details *object.Details
 		err := t.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
-			if details, err = t.CreateIn(ctx, tx, row, payload); err != nil {
-				return err
-			}
-			return db.New().NotifyChange(ctx, tx)
+			details, err = t.CreateIn(ctx, tx, row, payload)
+			return err
 		})
 		t.Invalidate()
 		return details, t.Refusal(err)
@@ -278,7 +276,9 @@ func (t *Table[R]) Create(ctx context.Context, row *R, payload event.Payload) (*
 	return t.CreateIn(ctx, t.DB.Conn(ctx), row, payload)
 }
 
-// CreateIn is Create within a transaction.
+// CreateIn is Create within a transaction. What it makes of a table whose new rows
+// are remembered other nodes hear of; this one when the caller invalidates after
+// the commit.
 func (t *Table[R]) CreateIn(ctx context.Context, tx db.DBTX, row *R, payload event.Payload) (*object.Details, error) {
 	call, now, v := policy.CallFrom(ctx), t.Now(), reflect.ValueOf(row)
 	t.setText(v, "id", t.NewID)
@@ -290,6 +290,9 @@ func (t *Table[R]) CreateIn(ctx context.Context, tx db.DBTX, row *R, payload eve
 	t.byName["change_date"].value(v).Set(reflect.ValueOf(now))
 	t.record(payload, nil, row)
 	err := tx.QueryRow(ctx, t.insertSQL, t.args(ctx, row, payload, now)...).Scan(t.byName["sequence"].value(v).Addr().Interface())
+	if err == nil && t.RememberedNew {
+		err = db.New().NotifyChange(ctx, tx)
+	}
 	if err != nil {
 		return nil, t.refusal(err, row)
 	}

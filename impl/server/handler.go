@@ -44,12 +44,15 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 			return
 		}
 		r = r.WithContext(policy.WithRequest(r.Context(), request))
+		if s.https() {
+			header["Strict-Transport-Security"] = hsts
+		}
 		switch {
 		case isPublic(r.URL.Path):
-			public.ServeHTTP(w, r)
+			withLimit(public, w, r)
 			return
 		case r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/"):
-			pages.ServeHTTP(w, r)
+			withLimit(pages, w, r)
 			return
 		case s.public.CORS(w, r):
 			return
@@ -70,7 +73,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 // oauth returns the handler of the OpenID Connect and OAuth endpoints.
 func (s *Server) oauth() http.Handler {
 	mux := http.NewServeMux()
-	endpoints := oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
+	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
 		BaseRouter: mux,
 		ErrorHandlerFunc: func(w http.ResponseWriter, r *http.Request, err error) {
 			s.refuse(w, r, fault.Invalid("INVALID_PARAMETER", "", "%v", err))
@@ -80,11 +83,12 @@ func (s *Server) oauth() http.Handler {
 		if s.public.CORS(w, r) {
 			return
 		}
-		if _, pattern := mux.Handler(r); pattern == "" {
+		handler, pattern := mux.Handler(r)
+		if pattern == "" {
 			s.unserved(w, r, mux)
 			return
 		}
-		endpoints.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	})
 }
 
@@ -107,6 +111,13 @@ func (s *Server) unserved(w http.ResponseWriter, r *http.Request, mux *http.Serv
 	s.refuse(w, r, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", r.Method, methods))
 }
 
+// withLimit serves a request whose work ends after a while, as that of a call does.
+func withLimit(handler http.Handler, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout)
+	defer cancel()
+	handler.ServeHTTP(w, r.WithContext(ctx))
+}
+
 // refuse answers a request with a refusal as the resource API does.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header()["Cache-Control"] = noStore
@@ -121,6 +132,7 @@ func isPublic(path string) bool {
 var (
 	nosniff = []string{"nosniff"}
 	noStore = []string{"no-store"}
+	hsts    = []string{"max-age=31536000"} // SEC-148
 )
 
 // recover answers a request whose handler panicked; calls recover in the chain,

@@ -6,7 +6,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -184,12 +183,18 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 	})
 }
 
+// https reports whether browsers and clients reach the node by https.
+func (s *Server) https() bool { return s.External.Scheme != "http" }
+
 // issuer returns the issuer that a request to a host is made to: each registered
 // domain of an instance is one, at the scheme and port of the installation. Nothing
 // else of the request decides (SEC-215, SEC-220), but in development, where it is
 // what was asked for.
 func (s *Server) issuer(host string, instance *policy.Instance) string {
-	scheme := cmp.Or(s.External.Scheme, "https")
+	scheme := "http"
+	if s.https() {
+		scheme = "https"
+	}
 	if s.Dev != nil {
 		return scheme + "://" + strings.ToLower(host)
 	}

@@ -466,3 +466,51 @@ func TestSEC325_NoSecretIsStoredInClear(t *testing.T) {
 		}
 	}
 }
+
+func TestSEC178_OfTwoUsesOfATimeStepOneWinsAThousandTimes(t *testing.T) {
+	t.Parallel()
+	rounds := 1000
+	if testing.Short() {
+		rounds = 50
+	}
+	w := newWorld(t)
+	_, key := w.addTOTP("alice")
+	for round := range rounds {
+		w.wait(time.Minute)
+		body := fmt.Sprintf(`{"checks":{"user":{"userId":%q},"totp":{"code":%q}}}`, w.users["alice"].ID, secret.TOTP(key, w.now()))
+		counts := w.count(2, func(node, _ int) (int, string, map[string]any) { return w.call(node, "owner", "POST", sessions, body) })
+		if counts[""] != 1 || counts["CHECK_FAILED"] != 1 {
+			t.Fatalf("round %d: two uses of one code, one a node: %v", round, counts)
+		}
+	}
+}
+
+// The password of a system from which users came, whose hash costs little: the race
+// is for the counter.
+const cheapHash = "$2a$04$5bD5.wFw7MZvBYbkyXzCFuhc8oQ6Iw.cXO0K5vSNvGCqUEbDhqzE."
+
+func TestREL027_NoTryBeyondTheTenthIsLookedAtAHundredTimes(t *testing.T) {
+	t.Parallel()
+	rounds := 100 // of ten tries that count and two that come too late
+	if testing.Short() {
+		rounds = 5
+	}
+	w := newWorld(t)
+	if _, err := w.db.Pool.Exec(t.Context(), "UPDATE users SET password_hash = $1 WHERE id = $2", cheapHash, w.users["alice"].ID); err != nil {
+		t.Fatal(err)
+	}
+	const guess = `{"checks":{"user":{"loginName":"alice@a.example"},"password":{"password":%q}}}`
+	for round := range rounds {
+		counts := w.count(12, func(node, i int) (int, string, map[string]any) {
+			return w.call(node, "owner", "POST", sessions, fmt.Sprintf(guess, fmt.Sprint("wrong", i)))
+		})
+		var n int
+		if err := w.db.Pool.QueryRow(t.Context(), "SELECT failed_password_attempts FROM users WHERE id = $1", w.users["alice"].ID).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if looked := counts["CHECK_FAILED"]; n != min(looked, 10) || counts[""] != 0 {
+			t.Fatalf("round %d: counted %d of %v", round, n, counts)
+		}
+		w.wait(11 * time.Minute)
+	}
+}

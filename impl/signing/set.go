@@ -26,7 +26,11 @@ type Set struct {
 	group singleflight.Group
 }
 
-const maxAge = time.Second
+const (
+	maxAge      = time.Second
+	loadLimit   = 10 * time.Second
+	reloadLimit = 500 * time.Millisecond // where something is known
+)
 
 // Published is what an instance signs with and what it is verified with.
 type Published struct {
@@ -52,14 +56,32 @@ func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
 	if known != nil && time.Now().Before(known.until) {
 		return known, nil
 	}
-	loaded, err, _ := s.group.Do(instanceID, func() (any, error) { return s.load(ctx, instanceID, known) })
-	if err != nil {
-		if known != nil {
-			return known, nil
-		}
-		return nil, err
+	limit := loadLimit
+	if known != nil { // then nobody waits long for what may be newer
+		limit = reloadLimit
 	}
-	return loaded.(*Published), nil
+	loaded := s.group.DoChan(instanceID, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
+		defer cancel()
+		return s.load(ctx, instanceID, known)
+	})
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	var err error
+	select {
+	case done := <-loaded:
+		if err = done.Err; err == nil {
+			return done.Val.(*Published), nil
+		}
+	case <-timer.C:
+		err = context.DeadlineExceeded
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if known != nil {
+		return known, nil
+	}
+	return nil, err
 }
 
 // Drop makes the next Get read again.

@@ -91,7 +91,7 @@ func decode(segment string) (Claims, error) {
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
-			return nil, err
+			return nil, ErrInvalid
 		}
 		member := name.(string) // what a decoder returns in an object
 		if _, twice := all[member]; twice {

@@ -11,6 +11,7 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signout"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -60,14 +61,14 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 	if err := s.setPassword(ctx, user, req.GetNewPassword(), "newPassword"); err != nil {
 		return nil, err
 	}
-	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(_ pgx.Tx, now *row) error {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(tx pgx.Tx, now *row) error {
 		// Not the hash, which the check may have replaced by a better one.
 		if !store.SameTime(now.PasswordChanged, changed) {
 			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
 		}
 		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
 		now.PasswordChangeRequired, now.FailedPasswordAttempts = req.GetNewPassword().GetChangeRequired(), 0
-		return nil
+		return signout.Everywhere(ctx, tx, s.Now(), now.InstanceID, now.ID)
 	})
 	return &userv3.SetPasswordResponse{Details: details}, err
 }

@@ -82,7 +82,7 @@ func New(env resource.Env) *Service {
 		tokens: resource.NewTable[db.PersonalAccessToken](env, resource.Spec{
 			Table: "personal_access_tokens", Kind: "pat", Aggregate: "user_id", Remembered: true,
 		}),
-		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", Aggregate: "user_id"}),
+		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", Aggregate: "user_id", Remembered: true}),
 	}
 }
 

@@ -31,7 +31,9 @@ CREATE TABLE token_keys (
 
 -- What a login gave a client: the family of tokens that came from one code. Its ID
 -- is that of the code, so that the primary key decides which redemption is the
--- first (SEC-033). A session that ends leaves refresh tokens good (offline access)
+-- first (SEC-033). There are no foreign keys: each login would lock the row of its
+-- application, for nothing, as whoever reads a grant asks whether what it names is
+-- still there, and IDs are never given again. A session that ends leaves refresh tokens good (offline access)
 -- and takes the access tokens that were issued in it along.
 CREATE TABLE oauth_grants (
     instance_id     text COLLATE "C" NOT NULL,
@@ -55,19 +57,26 @@ CREATE TABLE oauth_grants (
     idle_date       timestamptz NOT NULL,
     expiration_date timestamptz NOT NULL,
     creation_date   timestamptz NOT NULL,
-    CONSTRAINT oauth_grants_pkey PRIMARY KEY (instance_id, id),
-    CONSTRAINT oauth_grants_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE,
-    CONSTRAINT oauth_grants_app_fkey FOREIGN KEY (instance_id, app_id) REFERENCES apps ON DELETE CASCADE,
-    CONSTRAINT oauth_grants_session_fkey FOREIGN KEY (instance_id, session_id) REFERENCES sessions ON DELETE SET NULL (session_id)
-);
+    CONSTRAINT oauth_grants_pkey PRIMARY KEY (instance_id, id)
+) WITH (fillfactor = 80); -- a refresh changes no index
 CREATE INDEX oauth_grants_by_user ON oauth_grants (instance_id, user_id);
-CREATE INDEX oauth_grants_by_app ON oauth_grants (instance_id, app_id);
-CREATE INDEX oauth_grants_by_session ON oauth_grants (instance_id, session_id) WHERE session_id IS NOT NULL;
 CREATE INDEX oauth_grants_by_expiration_date ON oauth_grants (expiration_date);
+
+-- Nothing is kept of the logins of users who are gone.
+-- +goose StatementBegin
+CREATE FUNCTION forget_grants() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM oauth_grants g USING gone_rows u WHERE g.instance_id = u.instance_id AND g.user_id = u.id;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER users_grants_gone AFTER DELETE ON users REFERENCING OLD TABLE AS gone_rows
+    FOR EACH STATEMENT EXECUTE FUNCTION forget_grants();
 
 -- Access tokens that were revoked before their time, by their IDs (SEC-079).
 CREATE TABLE revoked_tokens (
-    instance_id     text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
+    instance_id     text COLLATE "C" NOT NULL,
     id              text COLLATE "C" NOT NULL,
     expiration_date timestamptz NOT NULL,
     CONSTRAINT revoked_tokens_pkey PRIMARY KEY (instance_id, id)
@@ -76,7 +85,7 @@ CREATE INDEX revoked_tokens_by_expiration_date ON revoked_tokens (expiration_dat
 
 -- Assertions that were used, by the hash of issuer and jti (SEC-057).
 CREATE TABLE used_assertions (
-    instance_id     text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
+    instance_id     text COLLATE "C" NOT NULL,
     hash            bytea NOT NULL,
     expiration_date timestamptz NOT NULL,
     CONSTRAINT used_assertions_pkey PRIMARY KEY (instance_id, hash)

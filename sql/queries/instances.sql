@@ -1,5 +1,9 @@
 -- name: ForgetInstance :exec
--- What has no foreign key to the instance: the totals, which its deletion counts.
+-- What has no foreign key to the instance: the totals, which its deletion counts,
+-- and what is written with each token.
+WITH a AS (DELETE FROM oauth_grants g WHERE g.instance_id = @instance_id),
+    b AS (DELETE FROM revoked_tokens t WHERE t.instance_id = @instance_id),
+    c AS (DELETE FROM used_assertions t WHERE t.instance_id = @instance_id)
 DELETE FROM row_counts c WHERE c.instance_id = @instance_id;
 
 -- name: InstancesWithRetention :many

@@ -3,18 +3,18 @@
 -- whether they are complete and what the pages show of their users.
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active, u.state AS user_state,
-    u.password_change_required, u.password_changed, u.preferred_language,
+    (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
+    u.password_change_required, u.password_changed,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
-    EXISTS (SELECT FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 1 AND a.is_verified)::bool AS has_totp,
-    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 2 AND a.is_verified
-        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS sms_address,
-    coalesce((SELECT a.address FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.type = 3 AND a.is_verified
-        ORDER BY a.creation_date, a.id LIMIT 1), '')::text AS email_address
+    coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
 JOIN users u ON u.instance_id = s.instance_id AND u.id = s.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
+LEFT JOIN LATERAL (
+    SELECT bool_or(a.type = 1) AS has_totp, (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 2))[1] AS sms_address,
+        (array_agg(a.address ORDER BY a.creation_date, a.id) FILTER (WHERE a.type = 3))[1] AS email_address
+    FROM authenticators a WHERE a.instance_id = s.instance_id AND a.user_id = s.user_id AND a.is_verified) f ON true
 WHERE s.instance_id = @instance_id AND s.token_hash = ANY(@hashes::bytea[]) AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz);
 
 -- name: ExtendSession :exec
@@ -76,13 +76,15 @@ SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM 
 WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND user_type = 1
 ORDER BY creation_date, id LIMIT 1;
 
--- name: SessionsOfUser :many
-SELECT id FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id::text ORDER BY id;
+-- name: EndSessionsOfUser :exec
+-- All but one.
+DELETE FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id::text AND id <> @kept;
 
 -- name: RevokeGrantsOfUser :exec
 -- Whatever a login gave clients in the name of a user is no good any more.
 UPDATE oauth_grants SET revoked = true WHERE instance_id = @instance_id AND user_id = @user_id AND NOT revoked;
 
 -- name: RecentMessagesTo :one
--- How many messages an address got, whomever they were for.
-SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND recipient = @recipient;
+-- How many messages an address got, whomever they were for and however it was
+-- spelt.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND creation_date > @since::timestamptz AND lower(recipient) = lower(@recipient::text);

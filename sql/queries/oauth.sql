@@ -9,6 +9,12 @@ JOIN projects p ON p.instance_id = a.instance_id AND p.id = a.project_id
 JOIN organizations o ON o.instance_id = a.instance_id AND o.id = a.org_id
 WHERE a.instance_id = @instance_id AND a.client_id = @client_id;
 
+-- name: OAuthOrg :one
+-- An active organization, with what login names in it end in.
+SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
+LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
+WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
+
 -- name: ServiceClients :many
 -- The service users that a client ID may mean: a username, which is unique within
 -- an organization only, so that the secret decides, or a login name.
@@ -28,87 +34,82 @@ JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE k.instance_id = @instance_id AND k.id = @id AND u.user_type = 2 AND u.state = 1 AND o.state = 1;
 
--- name: UserState :one
--- What a token is about, if it is still good: the user and their organization are
--- active, and so is, where there is one, each of token, grant, session and
--- application (SEC-096, SEC-118). Roles are of the projects that are asked for and
--- of the audience of the grant.
-SELECT u.id, u.org_id::text AS org_id, u.user_type, u.username, u.given_name, u.family_name, u.nick_name, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, u.phone, u.is_phone_verified, u.change_date, u.access_token_type,
-    u.middle_name, u.profile_url, u.picture_url, u.website_url, u.gender, u.birthdate, u.zoneinfo,
-    u.street_address, u.locality, u.region, u.postal_code, u.country,
-    o.name AS org_name, coalesce(d.domain, '')::text AS domain,
-    coalesce(g.app_id, '')::text AS grant_app, coalesce((SELECT s.id FROM sessions s WHERE s.instance_id = g.instance_id AND s.id = g.session_id AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz)), '')::text AS grant_session,
-    coalesce(g.scopes, '{}')::text[] AS scopes, coalesce(g.audience, '{}')::text[] AS audience, coalesce(g.claims, '{}')::text[] AS claims,
-    coalesce(g.auth_time, 'epoch')::timestamptz AS auth_time, coalesce(g.amr, '{}')::text[] AS amr, g.actor,
-    coalesce(g.generation, 0)::int AS generation, coalesce(g.idle_date, 'epoch')::timestamptz AS idle_date,
-    coalesce(g.expiration_date, 'epoch')::timestamptz AS grant_expiration,
-    coalesce(CASE WHEN @with_roles::bool THEN (
-        SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(gd.domain, ''), 'keys', ug.role_keys))
-        FROM user_grants ug
-        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
-        LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
-        LEFT JOIN domains gd ON gd.instance_id = ug.instance_id AND gd.org_id = ug.org_id AND gd.is_primary
-        WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
-          AND ug.project_id = ANY (@projects::text[] || coalesce(g.audience, '{}'))) END, 'null')::jsonb AS roles,
-    coalesce(CASE WHEN @with_metadata::bool THEN (
-        SELECT jsonb_object_agg(m.id, translate(encode(m.value, 'base64'), E'+/=\n', '-_'))
-        FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id) END, 'null')::jsonb AS metadata
-FROM users u
-JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
-LEFT JOIN oauth_grants g ON g.instance_id = u.instance_id AND g.id = @grant_id AND g.user_id = u.id AND NOT g.revoked
-WHERE u.instance_id = @instance_id AND u.id = @user_id AND u.state = 1 AND o.state = 1
-  AND (@grant_id::text = '' OR g.id IS NOT NULL)
-  AND (@session_id::text = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = u.instance_id AND s.id = @session_id AND s.user_id = u.id AND (s.expiration_date IS NULL OR s.expiration_date > @now::timestamptz)))
-  AND (@app_id::text = '' OR EXISTS (SELECT FROM apps a
-        JOIN projects p ON p.instance_id = a.instance_id AND p.id = a.project_id
-        JOIN organizations ao ON ao.instance_id = a.instance_id AND ao.id = a.org_id
-        WHERE a.instance_id = u.instance_id AND a.id = @app_id AND a.state = 1 AND p.state = 1 AND ao.state = 1))
-  AND (@token_id::text = '' OR NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = u.instance_id AND t.id = @token_id));
-
--- name: GrantUser :one
--- Whose grant it is.
-SELECT user_id FROM oauth_grants WHERE instance_id = @instance_id AND id = @id;
-
--- name: AddGrant :execrows
--- Redeems a code, with the event: of parallel redemptions one makes the row
--- (SEC-033). A code whose proof was wrong makes one that is revoked (SEC-034).
-WITH made AS (
+-- name: AddGrants :many
+-- Redeems codes, each with its event: of parallel redemptions one makes the row
+-- (SEC-033), and is among those that are returned. A code whose proof was wrong
+-- makes one that is revoked (SEC-034). Lists that belong together; lists in them are
+-- texts with the unit separator between.
+WITH asked AS (
+    SELECT unnest(@instance_ids::text[]) AS instance_id,
+        unnest(@ids::text[]) AS id,
+        unnest(@org_ids::text[]) AS org_id,
+        unnest(@user_ids::text[]) AS user_id,
+        unnest(@app_ids::text[]) AS app_id,
+        unnest(@session_ids::text[]) AS session_id,
+        unnest(@scope_lists::text[]) AS scopes,
+        unnest(@audiences::text[]) AS audience,
+        unnest(@claim_lists::text[]) AS claims,
+        unnest(@auth_times::timestamptz[]) AS auth_time,
+        unnest(@amrs::text[]) AS amr,
+        unnest(@actors::text[]) AS actor,
+        unnest(@revocations::bool[]) AS revoked,
+        unnest(@generations::int[]) AS generation,
+        unnest(@idle_dates::timestamptz[]) AS idle_date,
+        unnest(@expiration_dates::timestamptz[]) AS expiration_date,
+        unnest(@event_types::text[]) AS event_type,
+        unnest(@payloads::text[]) AS payload
+), made AS (
     INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    VALUES (@instance_id, @id, @org_id, @user_id, @app_id, sqlc.narg(session_id), @scopes, @audience, @claims, @auth_time, @amr, sqlc.narg(actor), @revoked, @generation, @unused_until, @expiration_date, @now::timestamptz)
-    ON CONFLICT DO NOTHING RETURNING instance_id, id
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, @now::timestamptz
+    FROM asked q ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, @now::timestamptz
+    FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
-SELECT append_event(made.instance_id, 'oidc_session', made.id, @event_type::text, @payload::jsonb, @creator::text, 3::smallint, @org_id::text, @now::timestamptz) FROM made;
+SELECT made.instance_id, made.id, made.revoked FROM made;
 
--- name: RotateGrant :execrows
--- Uses a refresh token, with the event: of parallel uses one changes the row
--- (SEC-091).
-WITH rotated AS (
-    UPDATE oauth_grants SET generation = generation + 1, idle_date = least(@unused_until::timestamptz, expiration_date)
-    WHERE instance_id = @instance_id AND id = @id AND generation = @generation AND NOT revoked
-    RETURNING instance_id, id, org_id, user_id
+-- name: RotateGrants :many
+-- Uses refresh tokens, each with its event: of parallel uses one changes the row
+-- (SEC-091), and is among those that are returned. Lists that belong together.
+WITH asked AS (
+    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@generations::int[]) AS generation, unnest(@payloads::text[]) AS payload
+), rotated AS (
+    UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(@unused_until::timestamptz, g.expiration_date)
+    FROM asked q
+    WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, r.payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM rotated r
 )
-SELECT append_event(instance_id, 'oidc_session', id, @event_type::text, @payload::jsonb, user_id, 3::smallint, org_id, @now::timestamptz) FROM rotated;
+SELECT rotated.instance_id, rotated.id FROM rotated;
 
 -- name: RevokeGrant :execrows
 -- Ends all that came from a code, with the event. A grant of another application
 -- is not touched, unless none is named.
 WITH revoked AS (
-    UPDATE oauth_grants SET revoked = true
-    WHERE instance_id = @instance_id AND id = @id AND NOT revoked AND (@app_id::text = '' OR app_id = @app_id)
-    RETURNING instance_id, id, org_id, user_id
+    UPDATE oauth_grants g SET revoked = true
+    WHERE g.instance_id = @instance_id AND g.id = @id AND NOT g.revoked AND (@app_id::text = '' OR g.app_id = @app_id)
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id
 )
-SELECT append_event(instance_id, 'oidc_session', id, @event_type::text, @payload::jsonb, user_id, 3::smallint, org_id, @now::timestamptz) FROM revoked;
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM revoked r;
 
--- name: RevokeToken :execrows
--- Ends an access token, with the event.
-WITH revoked AS (
-    INSERT INTO revoked_tokens (instance_id, id, expiration_date) VALUES (@instance_id, @id, @expiration_date) ON CONFLICT DO NOTHING
-    RETURNING instance_id, id
+-- name: RevokeTokens :exec
+-- Ends access tokens, each with its event: lists that belong together.
+WITH asked AS (
+    SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@expiration_dates::timestamptz[]) AS expiration_date,
+        unnest(@user_ids::text[]) AS user_id, unnest(@payloads::text[]) AS payload
+), revoked AS (
+    INSERT INTO revoked_tokens (instance_id, id, expiration_date) SELECT DISTINCT ON (q.instance_id, q.id) q.instance_id, q.id, q.expiration_date FROM asked q ORDER BY q.instance_id, q.id
+    ON CONFLICT DO NOTHING RETURNING revoked_tokens.instance_id, revoked_tokens.id
 )
-SELECT append_event(r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, @user_id::text, 3::smallint,
-    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = r.instance_id AND u.id = @user_id), ''), @now::timestamptz) FROM revoked r;
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+SELECT a.instance_id, 'oidc_session', a.id, @event_type::text, a.payload::jsonb, a.user_id, 3,
+    coalesce((SELECT u.org_id FROM users u WHERE u.instance_id = a.instance_id AND u.id = a.user_id), ''), @now::timestamptz
+FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id;
 
 -- name: UseAssertion :execrows
 -- An assertion is good once (SEC-057).

@@ -1,0 +1,278 @@
+package browser
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // RFC 6238
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// server is a provider: the content of its ready file, and the relying party that
+// is registered with it.
+type server struct {
+	Issuer     string `json:"issuer"`
+	ProjectID  string `json:"project_id"`
+	AdminToken string `json:"admin_token"`
+	User       person `json:"user"`
+
+	client *http.Client
+	app    *party
+	dir    string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	log    bytes.Buffer // to be read once ended is closed
+}
+
+// person is somebody who sits in front of a browser.
+type person struct {
+	ID        string `json:"id"`
+	LoginName string `json:"login_name"`
+	Password  string `json:"password"`
+	Email     string `json:"email"`
+}
+
+// startServers starts plain and secure at once, in folders below dir. What it
+// returns ends them, started or not.
+func startServers(dir string) (stop func() error, err error) {
+	plain, secure = &server{}, &server{}
+	stop = func() error { return errors.Join(plain.stop(), secure.stop()) }
+	if err := os.Chmod(dir, 0o711); err != nil { // PostgreSQL runs as another user when this one is root
+		return stop, err
+	}
+	program := os.Getenv("WRIT_TEST_BINARY")
+	if program == "" {
+		program = filepath.Join(dir, "writ")
+		if output, err := exec.Command("go", "build", "-o", program, "github.com/writ-id/writ/cmd/writ").CombinedOutput(); err != nil {
+			return stop, fmt.Errorf("go build: %w\n%s", err, output)
+		}
+	}
+	if err := errors.Join(plain.start(program, filepath.Join(dir, "plain")), secure.start(program, filepath.Join(dir, "tls"), "--tls")); err != nil {
+		return stop, err
+	}
+	for _, s := range []*server{plain, secure} {
+		if err := s.await(); err != nil {
+			return stop, err
+		}
+		if s.app, err = newParty(s); err != nil {
+			return stop, fmt.Errorf("register a client: %w", err)
+		}
+	}
+	return stop, nil
+}
+
+func (s *server) start(program, dir string, args ...string) error {
+	s.dir = dir
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		return err
+	}
+	s.cmd = exec.Command(program, append([]string{
+		"dev", "--addr", "127.0.0.1:0", "--data-dir", filepath.Join(dir, "data"), "--ready-file", filepath.Join(dir, "ready.json"), "--log-format", "json",
+	}, args...)...)
+	for _, variable := range os.Environ() { // settings of the person who runs the tests are not its
+		if !strings.HasPrefix(variable, "WRIT_") {
+			s.cmd.Env = append(s.cmd.Env, variable)
+		}
+	}
+	s.cmd.Stderr = &s.log
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return err
+	}
+	s.ended = make(chan struct{})
+	go func() {
+		_ = s.cmd.Wait() // its log says why
+		close(s.ended)
+	}()
+	return nil
+}
+
+// await reads the ready file once it is there.
+func (s *server) await() error {
+	for limit := time.After(time.Minute); ; { // the first start makes a database
+		if text, err := os.ReadFile(filepath.Join(s.dir, "ready.json")); err == nil {
+			if err := json.Unmarshal(text, s); err != nil {
+				return err
+			}
+			break
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("%s: %s\n%s", s.cmd, s.cmd.ProcessState, s.log.String())
+		case <-limit:
+			return fmt.Errorf("%s is not ready after a minute", s.cmd)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	roots := x509.NewCertPool()
+	if certificate, err := os.ReadFile(filepath.Join(s.dir, "data", "tls.crt")); err == nil {
+		roots.AppendCertsFromPEM(certificate)
+	}
+	s.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	return nil
+}
+
+// stop drains the server. An error that it logged is one here too (SEC-296).
+func (s *server) stop() error {
+	if s.cmd == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-s.ended:
+	case <-time.After(30 * time.Second):
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+		return fmt.Errorf("%s did not drain within 30 s", s.cmd)
+	}
+	for line := range strings.Lines(s.log.String()) {
+		var entry struct{ Level string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Level == "ERROR" {
+			return fmt.Errorf("the server logged an error: %s", line)
+		}
+	}
+	return nil
+}
+
+// call asks the API of the provider as its administrator. A nil body is a GET.
+func (s *server) call(path string, body, into any) error {
+	method, content := http.MethodGet, io.Reader(nil)
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		method, content = http.MethodPost, bytes.NewReader(text)
+	}
+	req, err := http.NewRequest(method, s.Issuer+path, content)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.AdminToken)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	if res.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
+	}
+	return json.Unmarshal(text, into)
+}
+
+// must is call for what cannot be refused.
+func (s *server) must(t *testing.T, path string, body, into any) {
+	t.Helper()
+	if err := s.call(path, body, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type object map[string]any
+
+// created is what the API says of something new.
+type created struct {
+	Details struct {
+		ID string `json:"id"`
+	} `json:"details"`
+	TotpID string `json:"totpId"`
+	Secret string `json:"secret"`
+}
+
+var people atomic.Int64
+
+const goodPassword = "correct horse battery"
+
+// newPerson makes a user of the test's own. password adds to the password.
+func (s *server) newPerson(t *testing.T, given, family string, password object) person {
+	t.Helper()
+	name := fmt.Sprintf("%s%d", strings.ToLower(strings.Map(letters, given)), people.Add(1))
+	p := person{LoginName: name + "@default.localhost", Password: goodPassword, Email: name + "@mail.example"}
+	secret := object{"plain": p.Password}
+	for key, value := range password {
+		secret[key] = value
+	}
+	var user created
+	s.must(t, "/resources/v3alpha/users", object{"username": name, "human": object{
+		"profile": object{"givenName": given, "familyName": family}, "email": object{"address": p.Email, "isVerified": true}, "password": secret,
+	}}, &user)
+	p.ID = user.Details.ID
+	return p
+}
+
+func letters(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+		return r
+	}
+	return -1
+}
+
+// addTOTP gives a user an authenticator app and returns its secret. The code that
+// proves it is of the step before, so that the one of now is good for a login.
+func (s *server) addTOTP(t *testing.T, p person) string {
+	t.Helper()
+	var added created
+	path := "/v3alpha/users/" + p.ID + "/totp"
+	s.must(t, path, object{}, &added)
+	s.must(t, path+"/"+added.TotpID+"/verify", object{"code": totp(t, added.Secret, time.Now().Add(-30*time.Second))}, &created{})
+	return added.Secret
+}
+
+// totp returns the code of a moment (RFC 6238).
+func totp(t *testing.T, secret string, at time.Time) string {
+	t.Helper()
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha1.New, key)
+	_ = binary.Write(mac, binary.BigEndian, uint64(at.Unix()/30))
+	sum := mac.Sum(nil)
+	offset := sum[len(sum)-1] & 0xf
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[offset:])&0x7fffffff%1_000_000)
+}
+
+// mailed returns the code in the newest message to an address.
+func (s *server) mailed(t *testing.T, address string) string {
+	t.Helper()
+	codes := s.allMailed(t, address)
+	if len(codes) == 0 {
+		t.Fatalf("no code was sent to %s", address)
+	}
+	return codes[0]
+}
+
+// allMailed returns the codes in all messages to an address, the newest first.
+func (s *server) allMailed(t *testing.T, address string) (codes []string) {
+	t.Helper()
+	var messages []struct{ Recipient, Code string }
+	s.must(t, "/_dev/messages", nil, &messages)
+	for _, message := range messages {
+		if message.Recipient == address {
+			codes = append(codes, message.Code)
+		}
+	}
+	return codes
+}

@@ -1,0 +1,149 @@
+package oauth
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/event"
+)
+
+// grantRow is a row of oauth_grants that is to be made, with its event.
+type grantRow struct {
+	*tokenv1.AccessToken
+	instanceID, orgID string
+	scopes            []string
+	revoked           bool
+	generation        int32
+	idleDate, endsAt  time.Time
+	payload           event.Payload
+
+	first bool // whether the row was made
+}
+
+// grantKey names a grant.
+type grantKey struct {
+	instanceID, id string
+	revoked        bool
+}
+
+// writeGrants makes rows; of those with one ID it makes the first.
+func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
+	p := db.AddGrantsParams{Now: s.Now()}
+	asked := make(map[grantKey]*grantRow, len(batch))
+	for _, row := range batch {
+		key := grantKey{row.instanceID, row.GetGrantId(), row.revoked}
+		if asked[key] != nil {
+			continue
+		}
+		asked[key] = row
+		p.InstanceIds = append(p.InstanceIds, row.instanceID)
+		p.Ids = append(p.Ids, row.GetGrantId())
+		p.OrgIds = append(p.OrgIds, row.orgID)
+		p.UserIds = append(p.UserIds, row.GetUserId())
+		p.AppIds = append(p.AppIds, row.GetAppId())
+		p.SessionIds = append(p.SessionIds, row.GetSessionId())
+		p.ScopeLists = append(p.ScopeLists, separated(row.scopes))
+		p.Audiences = append(p.Audiences, separated(row.GetAudience()))
+		p.ClaimLists = append(p.ClaimLists, separated(row.GetClaims()))
+		p.AuthTimes = append(p.AuthTimes, unix(row.GetAuthTime()))
+		p.Amrs = append(p.Amrs, separated(row.GetAmr()))
+		p.Actors = append(p.Actors, string(row.GetActor()))
+		p.Revocations = append(p.Revocations, row.revoked)
+		p.Generations = append(p.Generations, row.generation)
+		p.IdleDates = append(p.IdleDates, row.idleDate)
+		p.ExpirationDates = append(p.ExpirationDates, row.endsAt)
+		p.EventTypes = append(p.EventTypes, event.Type(row.payload))
+		p.Payloads = append(p.Payloads, string(event.JSON(row.payload)))
+	}
+	made, err := s.queries.AddGrants(ctx, s.DB.Pool, p)
+	for _, row := range made {
+		asked[grantKey{row.InstanceID, row.ID, row.Revoked}].first = true
+	}
+	return err
+}
+
+// separated is a list as AddGrants reads it.
+func separated(list []string) string { return strings.Join(list, "\x1f") }
+
+// addGrant stores what a code was redeemed for, and reports whether it was the first
+// time.
+func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, error) {
+	t := i.access
+	payload := &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: i.scopes.list}
+	row := &grantRow{
+		AccessToken: t, instanceID: c.instance.ID, orgID: orgID, scopes: i.scopes.list, generation: generation,
+		idleDate: c.now.Add(refreshIdle), endsAt: c.now.Add(refreshLife), payload: payload,
+	}
+	if generation == 0 { // nothing of it lives longer
+		row.idleDate = unix(t.GetExpiresAt())
+		row.endsAt = row.idleDate
+	}
+	if err := c.grants.add(c.lasting(), row); err != nil { // then it may be written still
+		return false, err
+	}
+	return row.first, nil
+}
+
+// spend makes a code useless. If it was used already, what came from it ends too.
+func (c *call) spend(code *tokenv1.Code, of *client) error {
+	row := &grantRow{
+		AccessToken: &tokenv1.AccessToken{GrantId: code.GetId(), UserId: code.GetUserId(), AppId: of.ID, AuthTime: code.GetAuthTime()},
+		instanceID:  c.instance.ID, orgID: of.OrgID, revoked: true, idleDate: c.now, endsAt: c.now.Add(2 * codeLife),
+		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "verifier"},
+	}
+	err := c.grants.add(c.lasting(), row)
+	if err == nil && !row.first {
+		err = c.revokeFamily(code.GetId(), "verifier")
+	}
+	return err
+}
+
+// lasting is the context of what has to be done to its end although the client went
+// away: a thief must not be able to keep a family by hanging up.
+func (c *call) lasting() context.Context { return context.WithoutCancel(c.ctx()) }
+
+// revokeFamily ends all tokens that came from a code.
+func (c *call) revokeFamily(grantID, reason string) error {
+	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
+	ctx, cancel := context.WithTimeout(c.lasting(), batchLimit)
+	defer cancel()
+	_, err := c.queries.RevokeGrant(ctx, c.DB.Pool, db.RevokeGrantParams{
+		InstanceID: c.instance.ID, ID: grantID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
+	})
+	c.Invalidate()
+	return err
+}
+
+// rotation is the use of a refresh token.
+type rotation struct {
+	instanceID, grantID string
+	generation          int32 // that is used
+	won                 bool
+}
+
+// writeRotations uses refresh tokens; of those that are the same it uses the first.
+func (s *Server) writeRotations(ctx context.Context, batch []*rotation) error {
+	now := s.Now()
+	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), UnusedUntil: now.Add(refreshIdle), Now: now}
+	asked := make(map[grantKey]*rotation, len(batch))
+	for _, r := range batch {
+		key := grantKey{r.instanceID, r.grantID, false}
+		if asked[key] != nil { // one of two generations is wrong, or they are the same
+			continue
+		}
+		asked[key] = r
+		p.InstanceIds = append(p.InstanceIds, r.instanceID)
+		p.Ids = append(p.Ids, r.grantID)
+		p.Generations = append(p.Generations, r.generation)
+		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(r.generation + 1)})))
+	}
+	rotated, err := s.queries.RotateGrants(ctx, s.DB.Pool, p)
+	for _, row := range rotated {
+		asked[grantKey{row.InstanceID, row.ID, false}].won = true
+	}
+	return err
+}

@@ -1,0 +1,216 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// part is something that the statement of a state reads beside the user and their
+// organization. Tokens differ in what they depend on, and half of what a statement
+// costs is what it might read: so there is one for each combination, made once.
+type part uint8
+
+const (
+	withClaims   part = 1 << iota // the standard claims
+	withGrant                     // all of the grant, not just whether it is good
+	withRoles                     // of projects
+	withMetadata                  // of the user
+	ofToken                       // not one that was revoked
+	ofGrant
+	ofSession
+	allParts = 1<<iota - 1
+)
+
+// state is what a token is about, as it is now.
+type state struct {
+	ID, OrgID, Username, Domain string
+	UserType                    int16
+
+	OrgName string
+
+	// The standard claims.
+	GivenName, FamilyName, NickName, DisplayName, PreferredLanguage string
+	Email, Phone                                                    string
+	IsEmailVerified, IsPhoneVerified                                bool
+	ChangeDate                                                      time.Time
+	MiddleName, ProfileURL, PictureURL, WebsiteURL                  string
+	Gender, Birthdate, Zoneinfo                                     string
+	StreetAddress, Locality, Region, PostalCode, Country            string
+
+	// Of the grant. Claims are those that were asked for by name.
+	Claims                     []string
+	App, Session               string
+	Scopes, Audience, AMR      []string
+	AuthTime, IdleDate, EndsAt time.Time
+	Actor                      json.RawMessage
+	Generation                 int32
+
+	roles    []roleGrant
+	metadata json.RawMessage
+}
+
+// roleGrant is roles that a user has in a project, and where they were given.
+type roleGrant struct {
+	Project string   `json:"project"`
+	Org     string   `json:"org"`
+	Domain  string   `json:"domain"`
+	Keys    []string `json:"keys"`
+}
+
+const (
+	claimColumns = `, u.given_name, u.family_name, u.nick_name, u.display_name, u.preferred_language,
+    u.email, u.phone, u.is_email_verified, u.is_phone_verified, u.change_date, u.middle_name, u.profile_url, u.picture_url, u.website_url,
+    u.gender, u.birthdate, u.zoneinfo, u.street_address, u.locality, u.region, u.postal_code, u.country`
+	// The session of a grant counts while it lives.
+	grantColumns = `, g.app_id, coalesce((SELECT gs.id FROM sessions gs WHERE gs.instance_id = g.instance_id AND gs.id = g.session_id AND (gs.expiration_date IS NULL OR gs.expiration_date > %s)), ''),
+    g.scopes, g.audience, g.amr, g.auth_time, g.idle_date, g.expiration_date, g.actor, g.generation`
+	roleColumn = `, coalesce((
+        SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(gd.domain, ''), 'keys', ug.role_keys))
+        FROM user_grants ug
+        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
+        LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
+        LEFT JOIN domains gd ON gd.instance_id = ug.instance_id AND gd.org_id = ug.org_id AND gd.is_primary
+        WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
+          AND ug.project_id = ANY (%s)), '[]')`
+	metadataColumn = `, coalesce((
+        SELECT jsonb_object_agg(m.id, translate(encode(m.value, 'base64'), E'+/=\n', '-_'))
+        FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id), 'null')`
+)
+
+// stateQuery is one of the statements, and what its parameters are.
+type stateQuery struct {
+	sql    string
+	params []func(*call, *about) any
+}
+
+var stateQueries = func() (all [allParts + 1]*stateQuery) {
+	for parts := range all {
+		all[parts] = newStateQuery(part(parts))
+	}
+	return all
+}()
+
+func newStateQuery(parts part) *stateQuery {
+	q := &stateQuery{}
+	param := func(kind string, value func(*call, *about) any) string {
+		q.params = append(q.params, value)
+		return fmt.Sprintf("$%d::%s", len(q.params), kind)
+	}
+	now := func(c *call, _ *about) any { return c.now }
+	instance := param("text", func(c *call, _ *about) any { return c.instance.ID })
+	user := param("text", func(_ *call, a *about) any { return a.user })
+	columns := "u.id, u.org_id, u.username, u.user_type"
+	from := "\nFROM users u"
+	where := "\nWHERE u.instance_id = " + instance + " AND u.id = " + user + " AND u.state = 1"
+	if parts&withClaims != 0 {
+		columns += claimColumns
+	}
+	if parts&ofGrant != 0 {
+		from += "\nJOIN oauth_grants g ON g.instance_id = " + instance + " AND g.id = " + param("text", func(_ *call, a *about) any { return a.grant }) + " AND g.user_id = u.id AND NOT g.revoked"
+		columns += ", g.claims"
+		if parts&withGrant != 0 {
+			columns += fmt.Sprintf(grantColumns, param("timestamptz", now))
+		}
+	}
+	if parts&withRoles != 0 {
+		projects := param("text[]", func(_ *call, a *about) any { return notNil(a.projects) })
+		if parts&ofGrant != 0 && parts&withGrant != 0 {
+			projects += " || g.audience"
+		}
+		columns += fmt.Sprintf(roleColumn, projects)
+	}
+	if parts&withMetadata != 0 {
+		columns += metadataColumn
+	}
+	if parts&ofSession != 0 {
+		from += "\nJOIN sessions s ON s.instance_id = " + instance + " AND s.id = " + param("text", func(_ *call, a *about) any { return a.session }) +
+			" AND s.user_id = u.id AND (s.expiration_date IS NULL OR s.expiration_date > " + param("timestamptz", now) + ")"
+	}
+	if parts&ofToken != 0 {
+		where += "\nAND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = " + instance + " AND t.id = " + param("text", func(_ *call, a *about) any { return a.token }) + ")"
+	}
+	q.sql = strings.Join([]string{"SELECT ", columns, from, where}, "")
+	return q
+}
+
+// state reads what a token is about, in one statement; nil when any of it is not good
+// any more: the user and their organization are active, and so is each of token,
+// grant and session (SEC-096, SEC-118).
+func (c *call) state(a about) (*state, error) {
+	if a.token != "" {
+		a.parts |= ofToken
+	}
+	if a.grant != "" {
+		a.parts |= ofGrant
+	}
+	if a.session != "" {
+		a.parts |= ofSession
+	}
+	q, found := stateQueries[a.parts], &state{}
+	args := make([]any, len(q.params))
+	for i, value := range q.params {
+		args[i] = value(c, &a)
+	}
+	var roles json.RawMessage
+	err := c.DB.Pool.QueryRow(c.ctx(), q.sql, args...).Scan(found.targets(a.parts, &roles)...)
+	if store.NoRow(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	org, err := c.org(found.OrgID)
+	if err != nil || org == nil {
+		return nil, err
+	}
+	found.Domain, found.OrgName = org.Domain, org.Name
+	if len(found.Claims) > 0 && a.parts&withClaims == 0 { // only the grant knew of them
+		a.parts |= withClaims
+		return c.state(a)
+	}
+	if len(roles) > 0 {
+		err = json.Unmarshal(roles, &found.roles)
+	}
+	return found, err
+}
+
+// org returns an organization, as it was a second ago at most; nil when it is not
+// active.
+func (c *call) org(id string) (*db.OAuthOrgRow, error) {
+	return c.orgs.Get(c.ctx(), clientKey{c.instance.ID, id}, func(ctx context.Context) (*db.OAuthOrgRow, error) {
+		row, err := c.queries.OAuthOrg(ctx, c.DB.Pool, db.OAuthOrgParams{InstanceID: c.instance.ID, ID: id})
+		if store.NoRow(err) {
+			return nil, nil
+		}
+		return &row, err
+	})
+}
+
+// targets returns where the columns of a statement are scanned to, in their order.
+func (s *state) targets(parts part, roles *json.RawMessage) []any {
+	targets := append(make([]any, 0, 48), &s.ID, &s.OrgID, &s.Username, &s.UserType)
+	if parts&withClaims != 0 {
+		targets = append(targets, &s.GivenName, &s.FamilyName, &s.NickName, &s.DisplayName, &s.PreferredLanguage,
+			&s.Email, &s.Phone, &s.IsEmailVerified, &s.IsPhoneVerified, &s.ChangeDate, &s.MiddleName, &s.ProfileURL, &s.PictureURL, &s.WebsiteURL,
+			&s.Gender, &s.Birthdate, &s.Zoneinfo, &s.StreetAddress, &s.Locality, &s.Region, &s.PostalCode, &s.Country)
+	}
+	if parts&ofGrant != 0 {
+		targets = append(targets, &s.Claims)
+		if parts&withGrant != 0 {
+			targets = append(targets, &s.App, &s.Session, &s.Scopes, &s.Audience, &s.AMR, &s.AuthTime, &s.IdleDate, &s.EndsAt, &s.Actor, &s.Generation)
+		}
+	}
+	if parts&withRoles != 0 {
+		targets = append(targets, roles)
+	}
+	if parts&withMetadata != 0 {
+		targets = append(targets, &s.metadata)
+	}
+	return targets
+}
