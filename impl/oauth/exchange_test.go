@@ -449,3 +449,35 @@ func TestSEC104_ImpersonationIsSeenAndShort(t *testing.T) {
 		t.Error("it is good after an hour")
 	}
 }
+
+func TestSEC104_WhoActsStaysOneWhoActs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.a.signedIn("alice")
+	tokens := alice.tokens("web", "openid offline_access")
+	own, refresh := tokens.text("access_token"), tokens.text("refresh_token")
+	helper := w.a.service("helper", "openid").text("access_token")
+	acting := w.a.granted("acting", w.a.exchange("web", "subject_token", own, "actor_token", helper, "actor_token_type", typeAccess))
+	// An identity that is borrowed cannot be exchanged for one that is not.
+	got := w.a.exchange("web", "subject_token", w.a.users["alice"].ID, "subject_token_type", typeUser, "actor_token", acting, "actor_token_type", typeAccess, "requested_token_type", typeJWT)
+	_, body := claims(w.a.granted("acting, exchanged again", got))
+	act, _ := body["act"].(map[string]any)
+	before, _ := act["act"].(map[string]any)
+	if before["sub"] != w.a.users["helper"].ID || got.Body["expires_in"].(float64) > 3600 {
+		t.Errorf("the token is %v", got.Text)
+	}
+	// Nor does one's own become one that nothing ends.
+	self := w.a.exchange("web", "subject_token", w.a.users["alice"].ID, "subject_token_type", typeUser, "actor_token", own, "actor_token_type", typeAccess, "scope", "openid offline_access")
+	again := w.a.granted("of oneself", self)
+	if self.text("refresh_token") != "" {
+		t.Errorf("it can be renewed: %s", self.Text)
+	}
+	w.a.as("web", revokePath, pairs("token", refresh))
+	if got := w.a.as("web", introspectPath, pairs("token", again)); got.Body["active"] != false {
+		t.Errorf("after the grant was revoked: %s", got.Text)
+	}
+	// A personal access token beside it does not make a revoked token good.
+	dead := w.a.signedIn("alice").tokens("web", "openid").text("access_token")
+	w.a.as("web", revokePath, pairs("token", dead))
+	w.a.refused("a revoked token beside a good one", w.a.exchange("web", "subject_token", dead, "actor_token", w.a.users["owner"].Token, "actor_token_type", typeAccess), "invalid_request")
+}
