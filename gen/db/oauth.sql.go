@@ -277,22 +277,6 @@ func (q *Queries) OAuthOrg(ctx context.Context, db DBTX, arg OAuthOrgParams) (OA
 	return i, err
 }
 
-const orgOfUser = `-- name: OrgOfUser :one
-SELECT coalesce(org_id, '')::text FROM users WHERE instance_id = $1 AND id = $2 AND state = 1
-`
-
-type OrgOfUserParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-}
-
-func (q *Queries) OrgOfUser(ctx context.Context, db DBTX, arg OrgOfUserParams) (string, error) {
-	row := db.QueryRow(ctx, orgOfUser, arg.InstanceID, arg.ID)
-	var column_1 string
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const originAllowed = `-- name: OriginAllowed :one
 SELECT EXISTS (SELECT FROM apps WHERE instance_id = $1 AND web_origins(redirect_uris, additional_origins) @> ARRAY[$2::text] AND state = 1)::bool
 `

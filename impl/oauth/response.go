@@ -9,7 +9,9 @@ import (
 
 	"github.com/writ-id/writ/gen/oauth"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/redirect"
 	"github.com/writ-id/writ/impl/token"
@@ -177,6 +179,12 @@ func (a *authorization) sendTokens(session *login.Session) error {
 	params.Set("id_token", idToken)
 	if access == "" {
 		params.Set("expires_in", seconds(idLife))
+	}
+	if err := a.audit.add(a.ctx(), event.Event{
+		InstanceID: a.instance.ID, ObjectID: t.GetId(), Creator: t.GetUserId(), Owner: ofOrg(found.OrgID), At: a.now,
+		Payload: &eventv1.OIDCSessionAccessTokenAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), GrantType: "implicit", Scopes: a.scopes.list},
+	}); err != nil {
+		return err
 	}
 	a.send(params)
 	return nil

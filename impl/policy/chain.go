@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -223,10 +224,17 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	return call, c.permit(call)
 }
 
+var errActing = fault.New(fault.PermissionDenied, "IMPERSONATED", "nothing can be changed in the name of somebody else")
+
 // permit refuses callers that hold the permission nowhere it would count. Where
 // it has to be held at the object, the method asks (Call.Reaches, Call.Scope).
 func (c *Chain) permit(call *Call) error {
 	op, at := call.Operation, call.Context.place()
+	// Who acts in the name of somebody else looks at what they see, and leaves nothing
+	// behind that outlives the loan: no credential, right or user (SEC-104).
+	if call.Caller.acting && !strings.HasSuffix(op.Permission, ".read") {
+		return errActing
+	}
 	if op.reach != policyv1.Reach_REACH_OBJECT {
 		call.scope = &Scope{All: true}
 		if op.Permission == "" || call.Caller.may(c.Roles, op.Permission, at) {

@@ -148,9 +148,6 @@ WHERE t.instance_id = @instance_id AND t.token_hash = @token_hash AND u.state = 
 -- Whether some client of the instance is served from an origin.
 SELECT EXISTS (SELECT FROM apps WHERE instance_id = @instance_id AND web_origins(redirect_uris, additional_origins) @> ARRAY[@origin::text] AND state = 1)::bool;
 
--- name: OrgOfUser :one
-SELECT coalesce(org_id, '')::text FROM users WHERE instance_id = @instance_id AND id = @id AND state = 1;
-
 -- name: SweepGrants :execrows
 DELETE FROM oauth_grants g WHERE (g.instance_id, g.id) IN (
     SELECT o.instance_id, o.id FROM oauth_grants o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int);
