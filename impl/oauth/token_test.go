@@ -218,11 +218,11 @@ func TestSEC036_GrantTypesArePerClient(t *testing.T) {
 	token := b.tokens("web", "openid").text("access_token")
 	const none, unauthorized, client = "unsupported_grant_type", "unauthorized_client", "invalid_client"
 	for _, test := range []struct{ app, grant, want string }{
-		{"plain", "authorization_code", ""}, {"plain", "refresh_token", unauthorized}, {"plain", typeExchange, unauthorized}, {"plain", "client_credentials", client},
-		{"api", "authorization_code", unauthorized}, {"api", "refresh_token", unauthorized}, {"api", typeExchange, unauthorized}, {"api", "client_credentials", client},
+		{"plain", "authorization_code", ""}, {"plain", "refresh_token", unauthorized}, {"plain", typeExchange, unauthorized}, {"plain", "client_credentials", unauthorized},
+		{"api", "authorization_code", unauthorized}, {"api", "refresh_token", unauthorized}, {"api", typeExchange, unauthorized}, {"api", "client_credentials", unauthorized},
 		{"jwtapi", "authorization_code", unauthorized}, {"jwtapi", "client_credentials", client},
 		{"implicit", "authorization_code", unauthorized}, {"implicit", "refresh_token", unauthorized}, {"implicit", typeExchange, unauthorized}, {"implicit", "client_credentials", client},
-		{"web", "authorization_code", ""}, {"web", typeExchange, ""}, {"web", "client_credentials", client}, {"post", "client_credentials", client}, {"spa", "client_credentials", client},
+		{"web", "authorization_code", ""}, {"web", typeExchange, ""}, {"web", "client_credentials", unauthorized}, {"post", "client_credentials", unauthorized}, {"spa", "client_credentials", client},
 		{"web", "password", none}, {"web", "implicit", none}, {"web", "urn:ietf:params:oauth:grant-type:device_code", none}, {"web", "urn:openid:params:grant-type:ciba", none},
 		{"web", "AUTHORIZATION_CODE", none}, {"web", " authorization_code", none}, {"web", "authorization_code refresh_token", none}, {"web", "", "invalid_request"},
 	} {
@@ -257,7 +257,11 @@ func TestSEC037_ServicesAreNeverPeople(t *testing.T) {
 	// Humans, and applications, are no clients of the service grants.
 	for _, name := range []string{"alice", w.a.users["alice"].LoginName, w.a.users["alice"].ID, "web", w.a.apps["web"].ClientID, w.a.apps["web"].ID} {
 		for _, secret := range []string{password, w.a.apps["web"].Secret, w.a.users["robot"].Secret} {
-			w.a.refused(name, w.a.form(tokenPath, pairs("grant_type", "client_credentials", "scope", "openid"), basic(name, secret)), "invalid_client")
+			want := "invalid_client"
+			if name == w.a.apps["web"].ClientID && secret == w.a.apps["web"].Secret {
+				want = "unauthorized_client" // it is who it says, and has no tokens of its own
+			}
+			w.a.refused(name, w.a.form(tokenPath, pairs("grant_type", "client_credentials", "scope", "openid"), basic(name, secret)), want)
 		}
 	}
 	alice := w.a.users["alice"]
@@ -274,7 +278,7 @@ func TestSEC037_ServicesAreNeverPeople(t *testing.T) {
 	// Claims and IDs are not the client's to choose.
 	form := pairs("grant_type", "client_credentials", "scope", "openid", "sub", alice.ID, "user_id", alice.ID, "username", "alice", "claims", `{"sub":"x"}`, "audience", w.a.projects["Q"])
 	token := w.a.granted("client credentials", w.a.form(tokenPath, form, basic("jwtrobot", w.a.users["jwtrobot"].Secret)))
-	if _, body := claims(token); body["sub"] != w.a.users["jwtrobot"].ID || fmt.Sprint(body["aud"]) != "[jwtrobot]" || body["azp"] != nil {
+	if _, body := claims(token); body["sub"] != w.a.users["jwtrobot"].ID || fmt.Sprint(body["aud"]) != "["+urn+"user:id:"+w.a.users["jwtrobot"].ID+"]" || body["azp"] != nil {
 		t.Errorf("the token is %v", body)
 	}
 	assertion := w.a.assertion("jwtrobot", map[string]any{"email": "alice@mail.example", "act": map[string]any{"sub": alice.ID}, "scope": "openid " + urn + "org:project:id:service:aud", "role": "admin"})
