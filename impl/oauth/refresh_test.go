@@ -150,12 +150,19 @@ func TestSEC097_AChangedPasswordEndsOtherSessions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, second := w.a.signedIn("alice"), w.a.signedIn("alice")
+	tokens := first.tokens("web", offline)
 	w.wait(time.Second)
 	w.a.must(http.MethodPost, "/resources/v3alpha/users/"+w.a.users["alice"].ID+"/password", `{"plain":"another horse, correct"}`)
 	for name, b := range map[string]*agent{"first": first, "second": second} {
 		if got := b.authorize("web", "prompt", "none"); got.Get("error") != "login_required" {
 			t.Errorf("the %s session goes on: %v", name, got)
 		}
+	}
+	for node := range 2 {
+		if w.a.on(node).active("api", tokens.text("access_token")) {
+			t.Errorf("node %d: an access token of before is active", node)
+		}
+		w.a.refused("a refresh token of before", w.a.on(node).refresh("web", tokens.text("refresh_token")), "invalid_grant")
 	}
 	if got := w.a.signedIn("bob").authorize("web", "prompt", "none"); !got.Has("code") {
 		t.Errorf("somebody else's session ended: %v", got)

@@ -259,7 +259,7 @@ func TestSEC037_ServicesAreNeverPeople(t *testing.T) {
 		for _, secret := range []string{password, w.a.apps["web"].Secret, w.a.users["robot"].Secret} {
 			want := "invalid_client"
 			if name == w.a.apps["web"].ClientID && secret == w.a.apps["web"].Secret {
-				want = "unauthorized_client" // it is who it says, but has no such tokens
+				want = "unauthorized_client" // it is who it says, and has no tokens of its own
 			}
 			w.a.refused(name, w.a.form(tokenPath, pairs("grant_type", "client_credentials", "scope", "openid"), basic(name, secret)), want)
 		}
