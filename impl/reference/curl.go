@@ -9,7 +9,8 @@ import (
 )
 
 // curl returns a command that works when it is pasted into a shell. What it
-// cannot know comes from variables: $TOKEN and one for each path parameter.
+// cannot know comes from variables: $TOKEN, or $CLIENT_ID and $CLIENT_SECRET, and
+// one for each path parameter.
 func curl(view *entryView, op *operation, body *requestBody) string {
 	var b strings.Builder
 	const next = " \\\n  "
@@ -26,7 +27,10 @@ func curl(view *entryView, op *operation, body *requestBody) string {
 		}
 	}
 	fmt.Fprintf(&b, "%s\"%s%s\"", next, originPlaceholder, url)
-	if !view.Public {
+	switch {
+	case view.Client:
+		b.WriteString(next + `-u "$CLIENT_ID:$CLIENT_SECRET"`)
+	case !view.Public:
 		b.WriteString(next + `-H "Authorization: Bearer $TOKEN"`)
 	}
 	if body == nil || len(body.Content) == 0 {

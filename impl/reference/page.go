@@ -52,6 +52,7 @@ type entryView struct {
 	Levels               string
 	GRPC                 string
 	Public               bool // needs no token
+	Client               bool // an OAuth client calls it, with its own credentials
 	Parameters           []fieldGroup
 	Body                 *bodyView
 	Answers              []answerView
@@ -224,6 +225,7 @@ func (b *builder) operation(verb, path string, op *operation) (*entryView, error
 		Summary: op.Summary, Description: op.Description,
 		Permission: op.Permission, Feature: op.Feature, GRPC: op.GRPCMethod, Levels: strings.Join(op.Levels, ", "),
 		Public: op.Security != nil && len(op.Security) == 0,
+		Client: slices.ContainsFunc(op.Security, func(one map[string][]string) bool { _, ok := one["client"]; return ok }),
 	}
 	groups := map[string]*fieldGroup{}
 	for _, p := range op.Parameters {

@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"html"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
@@ -149,7 +151,8 @@ func TestVersions(t *testing.T) {
 func operations(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	var doc struct {
-		Paths map[string]map[string]map[string]any
+		Paths      map[string]map[string]map[string]any
+		Components struct{ Parameters map[string]any }
 	}
 	if err := json.Unmarshal(openapi.JSON, &doc); err != nil {
 		t.Fatal(err)
@@ -158,6 +161,12 @@ func operations(t *testing.T) map[string]map[string]any {
 	for path, item := range doc.Paths {
 		for verb, operation := range item {
 			operation["verb"], operation["path"] = strings.ToUpper(verb), path
+			parameters, _ := operation["parameters"].([]any)
+			for i, parameter := range parameters {
+				if ref, ok := parameter.(map[string]any)["$ref"].(string); ok {
+					parameters[i] = doc.Components.Parameters[strings.TrimPrefix(ref, "#/components/parameters/")]
+				}
+			}
 			all[operation["operationId"].(string)] = operation
 		}
 	}
@@ -192,9 +201,12 @@ func TestEveryOperationIsOnThePage(t *testing.T) {
 			}
 		}
 		if operation["x-permission"] == nil {
-			if isPublic(operation) {
+			switch {
+			case isPublic(operation):
 				want = append(want, "none, and no token")
-			} else {
+			case isForClients(operation):
+				want = append(want, "any OAuth client")
+			default:
 				want = append(want, "any authenticated caller")
 			}
 		}
@@ -365,7 +377,7 @@ func TestCommandsWork(t *testing.T) {
 		command, _, _ := strings.Cut(after, "</pre>")
 		command = html.UnescapeString(markup.ReplaceAllString(command, ""))
 		shell := exec.CommandContext(t.Context(), "sh", "-c", command)
-		shell.Env = append(os.Environ(), "TOKEN=t0k")
+		shell.Env = append(os.Environ(), "TOKEN=t0k", "CLIENT_ID=me", "CLIENT_SECRET=s3cret")
 		for _, name := range pathVariable.FindAllString(operation["path"].(string), -1) {
 			shell.Env = append(shell.Env, shellName(name[1:len(name)-1])+"=an-id")
 		}
@@ -376,13 +388,32 @@ func TestCommandsWork(t *testing.T) {
 		got := <-calls
 		path := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(operation["path"].(string), "an-id")
 		authorization := "Bearer t0k"
-		if isPublic(operation) {
+		switch {
+		case isPublic(operation):
 			authorization = ""
+		case isForClients(operation):
+			authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte("me:s3cret"))
 		}
 		if got.method != operation["verb"] || got.path != path || got.authorization != authorization {
 			t.Errorf("%s: got %+v", id, got)
 		}
-		hasBody := operation["requestBody"] != nil
+		body, _ := operation["requestBody"].(map[string]any)
+		content, _ := body["content"].(map[string]any)
+		if form, ok := content["application/x-www-form-urlencoded"].(map[string]any); ok {
+			want := url.Values{}
+			example, ok := form["example"].(map[string]any)
+			if !ok && body["required"] == true {
+				t.Errorf("%s: no example of the body it needs", id)
+			}
+			for name, value := range example {
+				want.Set(name, value.(string))
+			}
+			if sent, err := url.ParseQuery(got.body); err != nil || !maps.EqualFunc(sent, want, slices.Equal) || ok != (got.contentType == "application/x-www-form-urlencoded") {
+				t.Errorf("%s: got the form %q of type %q, want %v", id, got.body, got.contentType, want)
+			}
+			continue
+		}
+		hasBody := body != nil
 		if hasBody != json.Valid([]byte(got.body)) || hasBody != (got.contentType == "application/json") {
 			t.Errorf("%s: got the body %q of type %q", id, got.body, got.contentType)
 		}
@@ -425,4 +456,10 @@ func TestWords(t *testing.T) {
 func isPublic(operation map[string]any) bool {
 	security, said := operation["security"].([]any)
 	return said && len(security) == 0
+}
+
+// isForClients reports whether an operation takes the credentials of a client.
+func isForClients(operation map[string]any) bool {
+	security, _ := operation["security"].([]any)
+	return slices.ContainsFunc(security, func(one any) bool { return one.(map[string]any)["client"] != nil })
 }
