@@ -44,6 +44,40 @@ func (q *Queries) AppendEvent(ctx context.Context, db DBTX, arg AppendEventParam
 	return sequence, err
 }
 
+const appendEvents = `-- name: AppendEvents :exec
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])::jsonb,
+    unnest($6::text[]), unnest($7::smallint[]), unnest($8::text[]), unnest($9::timestamptz[])
+`
+
+type AppendEventsParams struct {
+	InstanceIds    []string    `db:"instance_ids"`
+	AggregateTypes []string    `db:"aggregate_types"`
+	AggregateIds   []string    `db:"aggregate_ids"`
+	EventTypes     []string    `db:"event_types"`
+	Payloads       []string    `db:"payloads"`
+	Creators       []string    `db:"creators"`
+	OwnerTypes     []int16     `db:"owner_types"`
+	OwnerIds       []string    `db:"owner_ids"`
+	CreatedAts     []time.Time `db:"created_ats"`
+}
+
+// Many events in one statement, in their order: lists that belong together.
+func (q *Queries) AppendEvents(ctx context.Context, db DBTX, arg AppendEventsParams) error {
+	_, err := db.Exec(ctx, appendEvents,
+		arg.InstanceIds,
+		arg.AggregateTypes,
+		arg.AggregateIds,
+		arg.EventTypes,
+		arg.Payloads,
+		arg.Creators,
+		arg.OwnerTypes,
+		arg.OwnerIds,
+		arg.CreatedAts,
+	)
+	return err
+}
+
 const newestEvent = `-- name: NewestEvent :one
 SELECT sequence, created_at FROM events WHERE instance_id = $1 ORDER BY sequence DESC LIMIT 1
 `

@@ -116,38 +116,6 @@ func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) (
 	return items, nil
 }
 
-const appendEvents = `-- name: AppendEvents :exec
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT unnest($1::text[]), unnest($2::text[]), unnest($3::text[]), unnest($4::text[]), unnest($5::text[])::jsonb,
-    unnest($6::text[]), 3::smallint, unnest($7::text[]), unnest($8::timestamptz[])
-`
-
-type AppendEventsParams struct {
-	InstanceIds    []string    `db:"instance_ids"`
-	AggregateTypes []string    `db:"aggregate_types"`
-	AggregateIds   []string    `db:"aggregate_ids"`
-	EventTypes     []string    `db:"event_types"`
-	Payloads       []string    `db:"payloads"`
-	Creators       []string    `db:"creators"`
-	OwnerIds       []string    `db:"owner_ids"`
-	CreatedAts     []time.Time `db:"created_ats"`
-}
-
-// Many events in one statement and one commit: lists that belong together.
-func (q *Queries) AppendEvents(ctx context.Context, db DBTX, arg AppendEventsParams) error {
-	_, err := db.Exec(ctx, appendEvents,
-		arg.InstanceIds,
-		arg.AggregateTypes,
-		arg.AggregateIds,
-		arg.EventTypes,
-		arg.Payloads,
-		arg.Creators,
-		arg.OwnerIds,
-		arg.CreatedAts,
-	)
-	return err
-}
-
 const mayUseProject = `-- name: MayUseProject :one
 SELECT ((NOT $1::bool OR EXISTS (
         SELECT FROM user_grants ug LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id

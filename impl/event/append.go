@@ -56,6 +56,27 @@ func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
 	return sequence, nil
 }
 
+// AppendAll adds events in one statement; their sequences have their order.
+func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
+	var p db.AppendEventsParams
+	for _, e := range events {
+		kind := kindOf(e.Payload)
+		p.InstanceIds = append(p.InstanceIds, e.InstanceID)
+		p.AggregateTypes = append(p.AggregateTypes, kind.GetAggregate())
+		p.AggregateIds = append(p.AggregateIds, e.ObjectID)
+		p.EventTypes = append(p.EventTypes, kind.GetType())
+		p.Payloads = append(p.Payloads, string(JSON(e.Payload)))
+		p.Creators = append(p.Creators, e.Creator)
+		p.OwnerTypes = append(p.OwnerTypes, int16(e.Owner.GetType()))
+		p.OwnerIds = append(p.OwnerIds, e.Owner.GetId())
+		p.CreatedAts = append(p.CreatedAts, e.At)
+	}
+	if err := db.New().AppendEvents(ctx, tx, p); err != nil {
+		return fmt.Errorf("append %d events: %w", len(events), err)
+	}
+	return nil
+}
+
 // Columns returns the parameters of append_event, for statements that append e
 // while they change what it tells of.
 func Columns(e Event) []any {

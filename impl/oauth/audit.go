@@ -13,19 +13,7 @@ import (
 
 // writeEvents appends events of tokens that have no row of their own.
 func (s *Server) writeEvents(ctx context.Context, batch []event.Event) error {
-	var p db.AppendEventsParams
-	for _, e := range batch {
-		columns := event.Columns(e)
-		p.InstanceIds = append(p.InstanceIds, e.InstanceID)
-		p.AggregateTypes = append(p.AggregateTypes, columns[1].(string))
-		p.AggregateIds = append(p.AggregateIds, e.ObjectID)
-		p.EventTypes = append(p.EventTypes, columns[3].(string))
-		p.Payloads = append(p.Payloads, string(event.JSON(e.Payload)))
-		p.Creators = append(p.Creators, e.Creator)
-		p.OwnerIds = append(p.OwnerIds, e.Owner.GetId())
-		p.CreatedAts = append(p.CreatedAts, e.At)
-	}
-	return s.queries.AppendEvents(ctx, s.DB.Pool, p)
+	return event.AppendAll(ctx, s.DB.Pool, batch)
 }
 
 // revocation is an access token that is to end.

@@ -241,7 +241,7 @@ func (t *Table[R]) targets(row *R) []any {
 }
 
 // args returns the parameters of a row and its event.
-func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now time.Time) []any {
+func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload) []any {
 	v := reflect.ValueOf(row)
 	for _, twin := range t.twins {
 		twin.folded.value(v).SetString(Fold(twin.text.text(v)))
@@ -254,10 +254,16 @@ func (t *Table[R]) args(ctx context.Context, row *R, payload event.Payload, now 
 		}
 		args[i] = column.Interface()
 	}
-	return append(args, event.Columns(event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload,
-		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: t.ownerOf(v), At: now,
-	})...)
+	return append(args, event.Columns(t.event(ctx, v, payload))...)
+}
+
+// event returns the event of the last change to a row.
+func (t *Table[R]) event(ctx context.Context, row reflect.Value, payload event.Payload) event.Event {
+	return event.Event{
+		InstanceID: t.instanceOf(row), ObjectID: t.objectOf(row), Payload: payload,
+		Creator: policy.CallFrom(ctx).Caller.UserID, Owner: t.ownerOf(row),
+		At: t.byName["change_date"].value(row).Interface().(time.Time),
+	}
 }
 
 // Create stores a new row and appends its event in one statement. It gives the
@@ -280,6 +286,16 @@ func (t *Table[R]) Create(ctx context.Context, row *R, payload event.Payload) (*
 // are remembered other nodes hear of; this one when the caller invalidates after
 // the commit.
 func (t *Table[R]) CreateIn(ctx context.Context, tx db.DBTX, row *R, payload event.Payload) (*object.Details, error) {
+	t.begin(ctx, row)
+	t.record(payload, nil, row)
+	if err := t.insert(ctx, tx, row, payload); err != nil {
+		return nil, err
+	}
+	return t.Details(row), nil
+}
+
+// begin gives a new row what it lacks of ID, instance, organization and dates.
+func (t *Table[R]) begin(ctx context.Context, row *R) {
 	call, now, v := policy.CallFrom(ctx), t.Now(), reflect.ValueOf(row)
 	t.setText(v, "id", t.NewID)
 	if !t.System {
@@ -288,15 +304,14 @@ func (t *Table[R]) CreateIn(ctx context.Context, tx db.DBTX, row *R, payload eve
 	t.setText(v, "org_id", func() string { return call.Context.OrgID })
 	t.byName["creation_date"].value(v).Set(reflect.ValueOf(now))
 	t.byName["change_date"].value(v).Set(reflect.ValueOf(now))
-	t.record(payload, nil, row)
-	err := tx.QueryRow(ctx, t.insertSQL, t.args(ctx, row, payload, now)...).Scan(t.byName["sequence"].value(v).Addr().Interface())
+}
+
+func (t *Table[R]) insert(ctx context.Context, tx db.DBTX, row *R, payload event.Payload) error {
+	err := t.store(ctx, tx, t.insertSQL, row, payload)
 	if err == nil && t.RememberedNew {
 		err = db.New().NotifyChange(ctx, tx)
 	}
-	if err != nil {
-		return nil, t.refusal(err, row)
-	}
-	return t.Details(row), nil
+	return t.refusal(err, row)
 }
 
 // setText sets a column of text that is still empty, if there is one.
@@ -349,14 +364,23 @@ func (t *Table[R]) Save(ctx context.Context, tx pgx.Tx, old, row *R, payload eve
 	if !t.differs(old, row) {
 		return false, nil
 	}
-	now := t.Now()
-	t.byName["change_date"].value(v).Set(reflect.ValueOf(now))
+	t.byName["change_date"].value(v).Set(reflect.ValueOf(t.Now()))
 	t.record(payload, old, row)
-	err := tx.QueryRow(ctx, t.updateSQL, t.args(ctx, row, payload, now)...).Scan(t.byName["sequence"].value(v).Addr().Interface())
+	return true, t.update(ctx, tx, row, payload)
+}
+
+func (t *Table[R]) update(ctx context.Context, tx db.DBTX, row *R, payload event.Payload) error {
+	err := t.store(ctx, tx, t.updateSQL, row, payload)
 	if err == nil && t.Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}
-	return true, err
+	return err
+}
+
+// store runs a statement that stores a row with its event.
+func (t *Table[R]) store(ctx context.Context, tx db.DBTX, sql string, row *R, payload event.Payload) error {
+	sequence := t.byName["sequence"].value(reflect.ValueOf(row)).Addr().Interface()
+	return tx.QueryRow(ctx, sql, t.args(ctx, row, payload)...).Scan(sequence)
 }
 
 // Delete deletes a row and what belongs to it, with events. before, if not nil,
@@ -387,11 +411,10 @@ func (t *Table[R]) Delete(ctx context.Context, id string, payload event.Payload,
 
 func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload event.Payload, condition string, args []any) (*object.Details, error) {
 	v, actor := reflect.ValueOf(row), policy.CallFrom(ctx).Caller.UserID
-	now := t.byName["change_date"].value(v).Interface().(time.Time)
 	t.record(payload, nil, row)
-	sequence, err := event.Append(ctx, tx, event.Event{
-		InstanceID: t.instanceOf(v), ObjectID: t.objectOf(v), Payload: payload, Creator: actor, Owner: t.ownerOf(v), At: now,
-	})
+	removed := t.event(ctx, v, payload)
+	now := removed.At
+	sequence, err := event.Append(ctx, tx, removed)
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	"github.com/writ-id/writ/impl/authenticator"
-	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/resource"
 )
 
 // change is what Session and PatchSession have in common.
@@ -23,9 +23,10 @@ type change interface {
 	GetLifetime() *durationpb.Duration
 }
 
-// apply writes into a session, which this transaction made or locked, what a call
-// proved and wants.
-func (s *Service) apply(ctx context.Context, tx pgx.Tx, session *row, p *proven, in change) (*sessionv3.MadeChallenges, error) {
+// apply writes into a session, which this transaction makes or has locked, what a
+// call proved and wants.
+func (s *Service) apply(ctx context.Context, tx pgx.Tx, draft *resource.Draft[row], p *proven, in change) (*sessionv3.MadeChallenges, error) {
+	session := draft.Row
 	switch { // the session may have changed since the checks
 	case s.expired(session):
 		return nil, errExpired()
@@ -38,33 +39,22 @@ func (s *Service) apply(ctx context.Context, tx pgx.Tx, session *row, p *proven,
 				return nil, err
 			}
 		}
-		if err := s.save(ctx, tx, session, step.payload, func() { step.set(session) }); err != nil {
-			return nil, err
-		}
+		// A copy: a transaction that is run again fills it anew.
+		draft.Change(ctx, proto.CloneOf(step.payload), step.set)
 	}
 	metadata, err := merge(metadataOf(session), in.GetMetadata())
 	if err != nil {
 		return nil, err
 	}
-	if err := s.save(ctx, tx, session, &eventv1.SessionMetadataSet{}, func() { session.Metadata = metadata }); err != nil {
-		return nil, err
-	}
+	draft.Change(ctx, &eventv1.SessionMetadataSet{}, func(session *row) { session.Metadata = metadata })
 	if in.GetLifetime() != nil {
 		end := s.Now().Add(in.GetLifetime().AsDuration()).Truncate(time.Microsecond)
-		if err := s.save(ctx, tx, session, &eventv1.SessionLifetimeSet{}, func() { session.ExpirationDate = &end }); err != nil {
-			return nil, err
-		}
+		draft.Change(ctx, &eventv1.SessionLifetimeSet{}, func(session *row) { session.ExpirationDate = &end })
+	}
+	if err := draft.Store(ctx, tx); err != nil {
+		return nil, err
 	}
 	return s.challenge(ctx, tx, session, in.GetChallenges())
-}
-
-// save makes one change to a session, with its event. The payload is copied: a
-// transaction that is run again fills it anew.
-func (s *Service) save(ctx context.Context, tx pgx.Tx, session *row, payload event.Payload, set func()) error {
-	old := *session
-	set()
-	_, err := s.sessions.Save(ctx, tx, &old, session, proto.CloneOf(payload))
-	return err
 }
 
 // challenge makes the codes that a call wants.

@@ -65,10 +65,8 @@ func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessio
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
 		made := *session // a transaction that is run again starts anew
 		res.SessionToken, made.TokenHash = newToken()
-		if _, err = s.sessions.CreateIn(ctx, tx, &made, &eventv1.SessionAdded{}); err != nil {
-			return err
-		}
-		res.Challenges, err = s.apply(ctx, tx, &made, proven, in)
+		draft := s.sessions.New(ctx, &made, &eventv1.SessionAdded{})
+		res.Challenges, err = s.apply(ctx, tx, draft, proven, in)
 		res.Details = s.sessions.Details(&made)
 		return err
 	})
@@ -99,10 +97,9 @@ func (s *Service) PatchSession(ctx context.Context, req *sessionv3.PatchSessionR
 		if err := s.mayPatch(ctx, session, in.SessionToken); err != nil {
 			return err
 		}
-		if err := s.save(ctx, tx, session, &eventv1.SessionTokenSet{}, func() { res.SessionToken, session.TokenHash = newToken() }); err != nil {
-			return err
-		}
-		res.Challenges, err = s.apply(ctx, tx, session, proven, in)
+		draft := s.sessions.Edit(session)
+		draft.Change(ctx, &eventv1.SessionTokenSet{}, func(session *row) { res.SessionToken, session.TokenHash = newToken() })
+		res.Challenges, err = s.apply(ctx, tx, draft, proven, in)
 		res.Details = s.sessions.Details(session)
 		return err
 	})

@@ -1,6 +1,12 @@
 -- name: AppendEvent :one
 SELECT append_event(@instance_id, @aggregate_type, @aggregate_id, @event_type, @payload, @creator, @owner_type, @owner_id, @now::timestamptz)::bigint AS sequence;
 
+-- name: AppendEvents :exec
+-- Many events in one statement, in their order: lists that belong together.
+INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+SELECT unnest(@instance_ids::text[]), unnest(@aggregate_types::text[]), unnest(@aggregate_ids::text[]), unnest(@event_types::text[]), unnest(@payloads::text[])::jsonb,
+    unnest(@creators::text[]), unnest(@owner_types::smallint[]), unnest(@owner_ids::text[]), unnest(@created_ats::timestamptz[]);
+
 -- name: NewestEvent :one
 SELECT sequence, created_at FROM events WHERE instance_id = @instance_id ORDER BY sequence DESC LIMIT 1;
 

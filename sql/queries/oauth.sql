@@ -115,12 +115,6 @@ FROM asked a JOIN revoked r ON r.instance_id = a.instance_id AND r.id = a.id;
 -- An assertion is good once (SEC-057).
 INSERT INTO used_assertions (instance_id, hash, expiration_date) VALUES (@instance_id, @hash, @expiration_date) ON CONFLICT DO NOTHING;
 
--- name: AppendEvents :exec
--- Many events in one statement and one commit: lists that belong together.
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT unnest(@instance_ids::text[]), unnest(@aggregate_types::text[]), unnest(@aggregate_ids::text[]), unnest(@event_types::text[]), unnest(@payloads::text[])::jsonb,
-    unnest(@creators::text[]), 3::smallint, unnest(@owner_ids::text[]), unnest(@created_ats::timestamptz[]);
-
 -- name: ProjectsFor :many
 -- Which of the projects a client of an organization may have tokens for: active
 -- ones of its organization, and ones that are granted to it.
