@@ -45,17 +45,28 @@ const (
 	maxConnAge       = 30 * time.Minute // after a fail-over no connection keeps the old host (REL-011)
 )
 
+// How the two pools plan. Statements by key are planned once, and may be planned
+// while a table is still empty: that plan has to be good when it is full, so it
+// reaches every row by an index and from there the next table.
+var (
+	byKey = map[string]string{
+		"plan_cache_mode": "force_generic_plan", "random_page_cost": "1.1",
+		"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off",
+	}
+	byValue = map[string]string{"plan_cache_mode": "force_custom_plan"}
+)
+
 // Open opens both pools; it fails if the database does not answer.
 func Open(ctx context.Context, c Config) (*DB, error) {
 	conns := c.MaxConns
 	if conns <= 0 {
 		conns = max(16, 4*runtime.GOMAXPROCS(0))
 	}
-	pool, err := open(ctx, c.URL, conns, map[string]string{"plan_cache_mode": "force_generic_plan"})
+	pool, err := open(ctx, c.URL, conns, byKey)
 	if err != nil {
 		return nil, err
 	}
-	search, err := open(ctx, c.URL, max(4, conns/2), map[string]string{"plan_cache_mode": "force_custom_plan"})
+	search, err := open(ctx, c.URL, max(4, conns/2), byValue)
 	if err != nil {
 		pool.Close()
 		return nil, err
