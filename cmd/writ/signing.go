@@ -103,7 +103,7 @@ func listKeys(cmd *cobra.Command, keeper *signing.Keeper, instanceID string) err
 	if err != nil {
 		return err
 	}
-	states := map[int16]string{1: "next, signs from", 2: "active since", 3: "retired, kept until"}
+	states := map[int16]string{1: "next, signs from", 2: "active since", 3: "retired, published until", 4: "past, for ID token hints until"}
 	for _, key := range keys {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s  %-5s  %s %s\n", key.ID, key.Algorithm, states[key.State], key.DueDate.UTC().Format(time.RFC3339))
 	}

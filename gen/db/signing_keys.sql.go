@@ -137,6 +137,22 @@ func (q *Queries) MoveSigningKey(ctx context.Context, db DBTX, arg MoveSigningKe
 	return err
 }
 
+const putAwaySigningKey = `-- name: PutAwaySigningKey :exec
+UPDATE signing_keys SET state = 4, due_date = $1, private_key = '' WHERE instance_id = $2 AND id = $3
+`
+
+type PutAwaySigningKeyParams struct {
+	DueDate    time.Time `db:"due_date"`
+	InstanceID string    `db:"instance_id"`
+	ID         string    `db:"id"`
+}
+
+// Takes a key out of the key set; what it signed are hints from now on.
+func (q *Queries) PutAwaySigningKey(ctx context.Context, db DBTX, arg PutAwaySigningKeyParams) error {
+	_, err := db.Exec(ctx, putAwaySigningKey, arg.DueDate, arg.InstanceID, arg.ID)
+	return err
+}
+
 const resealSigningKey = `-- name: ResealSigningKey :execrows
 UPDATE signing_keys SET private_key = $1 WHERE instance_id = $2 AND id = $3 AND private_key = $4
 `
@@ -162,7 +178,7 @@ func (q *Queries) ResealSigningKey(ctx context.Context, db DBTX, arg ResealSigni
 }
 
 const sealedSigningKeys = `-- name: SealedSigningKeys :many
-SELECT instance_id, id, private_key FROM signing_keys ORDER BY instance_id, id
+SELECT instance_id, id, private_key FROM signing_keys WHERE state < 4 ORDER BY instance_id, id
 `
 
 type SealedSigningKeysRow struct {

@@ -27,8 +27,8 @@ type hint struct {
 	actor    []byte
 }
 
-// readHint reads an ID token hint: signed by a key of the instance, retired ones
-// included, for this issuer; nil when it is not (SEC-013, SEC-133).
+// readHint reads an ID token hint: signed by a key that the instance has or had, for
+// this issuer; nil when it is not (SEC-013, SEC-133).
 func (c *call) readHint(text string) (*hint, error) {
 	jwt, err := token.ParseJWT(text)
 	if errors.Is(err, token.ErrInvalid) {
@@ -42,7 +42,7 @@ func (c *call) readHint(text string) (*hint, error) {
 		return nil, err
 	}
 	issuer, _ := jwt.Claims.Text("iss")
-	if !jwt.IsType(signing.IDToken) || !jwt.VerifiedBy(keys) || issuer != c.issuer {
+	if !jwt.IsType(signing.IDToken) || !jwt.HintVerifiedBy(keys) || issuer != c.issuer {
 		return nil, nil
 	}
 	found := &hint{}

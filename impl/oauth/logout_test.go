@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/writ-id/writ/impl/signing"
 )
 
 const goodbye = "https://app.example/bye"
@@ -235,6 +237,20 @@ func TestSEC133_HintsIdentifyAndNoMore(t *testing.T) {
 	b = both()
 	if to := b.logout("id_token_hint", hint, "post_logout_redirect_uri", goodbye); to != goodbye || w.count(b) != 1 {
 		t.Errorf("an expired one: to %q, %d sessions are left, want 1", to, w.count(b))
+	}
+	for range 8 { // its key has left the key set
+		w.wait(7 * 24 * time.Hour)
+		if err := w.keeper().Tend(t.Context(), w.a.instance(), signing.Rotation{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	header, _ := claims(hint)
+	if set := w.a.call(http.MethodGet, "/oauth/v2/keys", ""); strings.Contains(set.Text, header["kid"].(string)) {
+		t.Fatalf("the key of eight weeks ago is still published: %s", set.Text)
+	}
+	b = both()
+	if to := b.logout("id_token_hint", hint, "post_logout_redirect_uri", goodbye); to != goodbye || w.count(b) != 1 {
+		t.Errorf("one of a past key: to %q, %d sessions are left, want 1", to, w.count(b))
 	}
 	// Of a user who is not here it ends nothing.
 	b = w.a.signedIn("bob")

@@ -23,6 +23,7 @@ const (
 	next    = 1
 	active  = 2
 	retired = 3
+	past    = 4 // not in the key set any more
 )
 
 // CacheFor is how long verifiers may keep the key set (Cache-Control).
@@ -41,6 +42,9 @@ const (
 	// retiredFor is how long a key verifies after it signed last: the longest life
 	// of a token it signed, and a margin.
 	retiredFor = 13 * time.Hour
+	// hintsFor is how long an ID token is still good as a hint after that: users sign
+	// out long after they signed in, and a hint only says whom a client means.
+	hintsFor = 90 * 24 * time.Hour
 )
 
 // Keeper moves keys through their lives. Every node has one; the database
@@ -59,8 +63,8 @@ type Rotation struct {
 	Force bool
 }
 
-// Tend does what is due for an instance: makes its first key, makes, activates
-// and forgets keys.
+// Tend does what is due for an instance: makes its first key, makes, activates,
+// puts away and forgets keys.
 func (k *Keeper) Tend(ctx context.Context, instanceID string, rotation Rotation) error {
 	changed := false
 	err := k.DB.InTx(ctx, func(tx pgx.Tx) error {
@@ -104,8 +108,13 @@ func (t *tending) tend(ctx context.Context, rotation Rotation) error {
 			coming = key
 		case key.State == active:
 			current = key
-		case !t.now.Before(key.DueDate):
-			if err := t.forget(ctx, key.ID); err != nil {
+		case t.now.Before(key.DueDate):
+		case key.State == retired:
+			if err := t.putAway(ctx, key.ID); err != nil {
+				return err
+			}
+		default:
+			if err := t.delete(ctx, key.ID); err != nil {
 				return err
 			}
 		}
@@ -181,11 +190,17 @@ func (t *tending) move(ctx context.Context, id string, state int16, due time.Tim
 	return t.record(ctx, id, payload)
 }
 
-func (t *tending) forget(ctx context.Context, id string) error {
-	if _, err := t.queries.DeleteSigningKey(ctx, t.tx, db.DeleteSigningKeyParams{InstanceID: t.instanceID, ID: id}); err != nil {
+// putAway takes a retired key out of the key set.
+func (t *tending) putAway(ctx context.Context, id string) error {
+	if err := t.queries.PutAwaySigningKey(ctx, t.tx, db.PutAwaySigningKeyParams{InstanceID: t.instanceID, ID: id, DueDate: t.now.Add(hintsFor)}); err != nil {
 		return err
 	}
 	return t.record(ctx, id, &eventv1.WebKeyRemoved{KeyId: id})
+}
+
+func (t *tending) delete(ctx context.Context, id string) error {
+	_, err := t.queries.DeleteSigningKey(ctx, t.tx, db.DeleteSigningKeyParams{InstanceID: t.instanceID, ID: id})
+	return err
 }
 
 func (t *tending) record(ctx context.Context, id string, payload event.Payload) error {
@@ -218,7 +233,10 @@ func (k *Keeper) Revoke(ctx context.Context, instanceID, id string) error {
 		if algorithm == "" {
 			return fmt.Errorf("the instance has no key %q", id)
 		}
-		if err := t.forget(ctx, id); err != nil {
+		if err := t.delete(ctx, id); err != nil {
+			return err
+		}
+		if err := t.record(ctx, id, &eventv1.WebKeyRemoved{KeyId: id}); err != nil {
 			return err
 		}
 		if err := t.tend(ctx, Rotation{Algorithm: algorithm}); err != nil {

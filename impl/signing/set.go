@@ -39,7 +39,8 @@ type Published struct {
 	ETag     string
 
 	signer *Key
-	public map[string]verifier // by key ID
+	public map[string]verifier // by key ID, of the keys in the document
+	past   map[string]verifier // of those that were in it
 	until  time.Time           // monotonic
 }
 
@@ -131,10 +132,10 @@ func hasActive(rows []db.SigningKey) bool {
 
 // publish makes of rows what is used; known is what was, whose opened key is kept.
 func (s *Set) publish(rows []db.SigningKey, known *Published) (*Published, error) {
-	p := &Published{public: map[string]verifier{}}
+	p := &Published{public: map[string]verifier{}, past: map[string]verifier{}}
 	var document bytes.Buffer
 	document.WriteString(`{"keys":[`)
-	for _, state := range []int16{active, next, retired} { // who looks at one only should see the one that signs
+	for _, state := range []int16{active, next, retired, past} { // who looks at one only should see the one that signs
 		for i := range rows {
 			row := &rows[i]
 			if row.State != state {
@@ -144,7 +145,12 @@ func (s *Set) publish(rows []db.SigningKey, known *Published) (*Published, error
 			if err != nil {
 				return nil, err
 			}
-			p.public[row.ID] = verifier{Algorithm(row.Algorithm), public}
+			v := verifier{Algorithm(row.Algorithm), public}
+			if state == past {
+				p.past[row.ID] = v
+				continue
+			}
+			p.public[row.ID] = v
 			if len(p.public) > 1 {
 				document.WriteByte(',')
 			}
@@ -184,8 +190,17 @@ func (p *Published) Signer() *Key { return p.signer }
 // algorithm of that key: what the header of a token says of its algorithm decides
 // nothing (RFC 8725, section 3.1).
 func (p *Published) Verify(keyID string, algorithm Algorithm, input, signature []byte) bool {
-	v, ok := p.public[keyID]
-	return ok && v.algorithm == algorithm && Verify(v.algorithm, v.public, input, signature)
+	return p.public[keyID].verify(algorithm, input, signature)
+}
+
+// VerifyHint is Verify for ID token hints, which are good long after they ended: the
+// keys that left the key set count too.
+func (p *Published) VerifyHint(keyID string, algorithm Algorithm, input, signature []byte) bool {
+	return p.Verify(keyID, algorithm, input, signature) || p.past[keyID].verify(algorithm, input, signature)
+}
+
+func (v verifier) verify(algorithm Algorithm, input, signature []byte) bool {
+	return v.public != nil && v.algorithm == algorithm && Verify(v.algorithm, v.public, input, signature)
 }
 
 // readJWK reads a public key as this package writes them.

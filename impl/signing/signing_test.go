@@ -124,12 +124,26 @@ func (w *world) sign(node int) (token, keyID string) {
 func (w *world) verifies(node int, token, keyID string, algorithm signing.Algorithm) bool {
 	w.Helper()
 	keys, _ := w.get(node)
-	parts := strings.Split(token, ".")
-	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
+	input, signature := w.parts(token)
+	return keys.Verify(keyID, algorithm, input, signature)
+}
+
+// isHint reports whether a node takes an RS256 token for a hint of its own.
+func (w *world) isHint(node int, token, keyID string) bool {
+	w.Helper()
+	keys, _ := w.get(node)
+	input, signature := w.parts(token)
+	return keys.VerifyHint(keyID, signing.RS256, input, signature)
+}
+
+func (w *world) parts(token string) (input, signature []byte) {
+	w.Helper()
+	end := strings.LastIndexByte(token, '.')
+	signature, err := base64.RawURLEncoding.DecodeString(token[end+1:])
 	if err != nil {
 		w.Fatal(err)
 	}
-	return keys.Verify(keyID, algorithm, []byte(parts[0]+"."+parts[1]), signature)
+	return []byte(token[:end]), signature
 }
 
 func TestEveryAlgorithmSignsWhatItVerifies(t *testing.T) {
@@ -198,10 +212,23 @@ func TestREL060_AKeyIsPublishedBeforeItSignsAndVerifiesUntilItsTokensAreGone(t *
 	}
 	w.pass(14 * time.Hour)
 	if _, ids := w.get(0); len(ids) != 1 || ids[0] == first {
-		t.Errorf("the first key should be forgotten, there are %v", ids)
+		t.Errorf("the first key should have left the set, there are %v", ids)
 	}
 	if w.verifies(0, old, first, signing.RS256) {
-		t.Error("what the forgotten key signed verifies")
+		t.Error("what the past key signed verifies")
+	}
+	if !w.isHint(1, old, first) {
+		t.Error("an ID token of the past key is no hint")
+	}
+	var private int
+	if err := w.db.Pool.QueryRow(t.Context(), "SELECT length(private_key) FROM signing_keys WHERE id = $1", first).Scan(&private); err != nil || private != 0 {
+		t.Errorf("the past key has %d bytes of a private part: %v", private, err)
+	}
+	for range 13 { // successors come and go
+		w.pass(7 * 24 * time.Hour)
+	}
+	if w.isHint(0, old, first) {
+		t.Error("an ID token is a hint after three months")
 	}
 }
 

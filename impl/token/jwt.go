@@ -74,6 +74,11 @@ func (t *JWT) VerifiedBy(keys *signing.Published) bool {
 	return keys.Verify(t.KeyID, t.Algorithm, t.Input, t.Signature)
 }
 
+// HintVerifiedBy is VerifiedBy for ID token hints.
+func (t *JWT) HintVerifiedBy(keys *signing.Published) bool {
+	return keys.VerifyHint(t.KeyID, t.Algorithm, t.Input, t.Signature)
+}
+
 // decode reads a segment that holds an object.
 func decode(segment string) (Claims, error) {
 	text, err := strict.DecodeString(segment)

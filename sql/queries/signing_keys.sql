@@ -12,6 +12,10 @@ VALUES (@instance_id, @id, @algorithm, @state, @public_key, @private_key, @now::
 -- name: MoveSigningKey :exec
 UPDATE signing_keys SET state = @state, due_date = @due_date WHERE instance_id = @instance_id AND id = @id;
 
+-- name: PutAwaySigningKey :exec
+-- Takes a key out of the key set; what it signed are hints from now on.
+UPDATE signing_keys SET state = 4, due_date = @due_date, private_key = '' WHERE instance_id = @instance_id AND id = @id;
+
 -- name: DeleteSigningKey :execrows
 DELETE FROM signing_keys WHERE instance_id = @instance_id AND id = @id;
 
@@ -19,7 +23,7 @@ DELETE FROM signing_keys WHERE instance_id = @instance_id AND id = @id;
 SELECT id FROM instances ORDER BY id;
 
 -- name: SealedSigningKeys :many
-SELECT instance_id, id, private_key FROM signing_keys ORDER BY instance_id, id;
+SELECT instance_id, id, private_key FROM signing_keys WHERE state < 4 ORDER BY instance_id, id;
 
 -- name: ResealSigningKey :execrows
 UPDATE signing_keys SET private_key = @sealed WHERE instance_id = @instance_id AND id = @id AND private_key = @old;
