@@ -216,6 +216,7 @@ type OauthGrant struct {
 	IdleDate       time.Time       `db:"idle_date"`
 	ExpirationDate time.Time       `db:"expiration_date"`
 	CreationDate   time.Time       `db:"creation_date"`
+	ParentID       *string         `db:"parent_id"`
 }
 
 type OneTimeCode struct {

@@ -19,26 +19,30 @@ WITH asked AS (
         unnest($4::text[]) AS user_id,
         unnest($5::text[]) AS app_id,
         unnest($6::text[]) AS session_id,
-        unnest($7::text[]) AS scopes,
-        unnest($8::text[]) AS audience,
-        unnest($9::text[]) AS claims,
-        unnest($10::timestamptz[]) AS auth_time,
-        unnest($11::text[]) AS amr,
-        unnest($12::text[]) AS actor,
-        unnest($13::bool[]) AS revoked,
-        unnest($14::int[]) AS generation,
-        unnest($15::timestamptz[]) AS idle_date,
-        unnest($16::timestamptz[]) AS expiration_date,
-        unnest($17::text[]) AS event_type,
-        unnest($18::text[]) AS payload
+        unnest($7::text[]) AS parent_id,
+        unnest($8::text[]) AS scopes,
+        unnest($9::text[]) AS audience,
+        unnest($10::text[]) AS claims,
+        unnest($11::timestamptz[]) AS auth_time,
+        unnest($12::text[]) AS amr,
+        unnest($13::text[]) AS actor,
+        unnest($14::bool[]) AS revoked,
+        unnest($15::int[]) AS generation,
+        unnest($16::timestamptz[]) AS idle_date,
+        unnest($17::timestamptz[]) AS expiration_date,
+        unnest($18::text[]) AS event_type,
+        unnest($19::text[]) AS payload
 ), made AS (
-    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
-        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, $19::timestamptz
-    FROM asked q ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
+    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, $20::timestamptz
+    FROM asked q
+    -- The lock makes RevokeGrant wait, which then finds the row.
+    WHERE q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)
+    ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $19::timestamptz
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $20::timestamptz
     FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
 SELECT made.instance_id, made.id, made.revoked FROM made
@@ -51,6 +55,7 @@ type AddGrantsParams struct {
 	UserIds         []string    `db:"user_ids"`
 	AppIds          []string    `db:"app_ids"`
 	SessionIds      []string    `db:"session_ids"`
+	ParentIds       []string    `db:"parent_ids"`
 	ScopeLists      []string    `db:"scope_lists"`
 	Audiences       []string    `db:"audiences"`
 	ClaimLists      []string    `db:"claim_lists"`
@@ -74,7 +79,7 @@ type AddGrantsRow struct {
 
 // Redeems codes, each with its event: of parallel redemptions one makes the row
 // (SEC-033), and is among those that are returned. A code whose proof was wrong
-// makes one that is revoked (SEC-034). Lists that belong together; lists in them are
+// makes one that is revoked (SEC-034). None is made below one that was revoked. Lists that belong together; lists in them are
 // texts with the unit separator between.
 func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) ([]AddGrantsRow, error) {
 	rows, err := db.Query(ctx, addGrants,
@@ -84,6 +89,7 @@ func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) (
 		arg.UserIds,
 		arg.AppIds,
 		arg.SessionIds,
+		arg.ParentIds,
 		arg.ScopeLists,
 		arg.Audiences,
 		arg.ClaimLists,
@@ -295,40 +301,53 @@ func (q *Queries) ProjectsFor(ctx context.Context, db DBTX, arg ProjectsForParam
 	return items, nil
 }
 
-const revokeGrant = `-- name: RevokeGrant :execrows
-WITH revoked AS (
-    UPDATE oauth_grants g SET revoked = true
-    WHERE g.instance_id = $4 AND g.id = $5 AND NOT g.revoked AND ($6::text = '' OR g.app_id = $6)
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id
+const revokeGrant = `-- name: RevokeGrant :one
+WITH RECURSIVE family AS (
+    SELECT g.id FROM oauth_grants g WHERE g.instance_id = $2 AND g.id = $3 AND ($4::text = '' OR g.app_id = $4)
+    UNION
+    SELECT g.id FROM family f JOIN oauth_grants g ON g.instance_id = $2 AND g.parent_id = f.id
+), revoked AS (
+    UPDATE oauth_grants g SET revoked = true FROM family f
+    WHERE g.instance_id = $2 AND g.id = f.id AND NOT g.revoked
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT r.instance_id, 'oidc_session', r.id, $5::text, $6::jsonb, r.user_id, 3, r.org_id, $7::timestamptz FROM revoked r
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT r.instance_id, 'oidc_session', r.id, $1::text, $2::jsonb, r.user_id, 3, r.org_id, $3::timestamptz FROM revoked r
+SELECT count(*) AS revoked, coalesce(bool_or($1::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r
 `
 
 type RevokeGrantParams struct {
-	EventType  string          `db:"event_type"`
-	Payload    json.RawMessage `db:"payload"`
-	Now        time.Time       `db:"now"`
+	Audience   string          `db:"audience"`
 	InstanceID string          `db:"instance_id"`
 	ID         string          `db:"id"`
 	AppID      string          `db:"app_id"`
+	EventType  string          `db:"event_type"`
+	Payload    json.RawMessage `db:"payload"`
+	Now        time.Time       `db:"now"`
 }
 
-// Ends all that came from a code, with the event. A grant of another application
-// is not touched, unless none is named.
-func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParams) (int64, error) {
-	result, err := db.Exec(ctx, revokeGrant,
-		arg.EventType,
-		arg.Payload,
-		arg.Now,
+type RevokeGrantRow struct {
+	Revoked     int64 `db:"revoked"`
+	HasAudience bool  `db:"has_audience"`
+}
+
+// Ends all that came from a code, and from exchanges of that, with the events. A
+// grant of another application is not touched, unless none is named. It returns how
+// many ended, and whether any was for an audience.
+func (q *Queries) RevokeGrant(ctx context.Context, db DBTX, arg RevokeGrantParams) (RevokeGrantRow, error) {
+	row := db.QueryRow(ctx, revokeGrant,
+		arg.Audience,
 		arg.InstanceID,
 		arg.ID,
 		arg.AppID,
+		arg.EventType,
+		arg.Payload,
+		arg.Now,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	var i RevokeGrantRow
+	err := row.Scan(&i.Revoked, &i.HasAudience)
+	return i, err
 }
 
 const revokeTokens = `-- name: RevokeTokens :exec

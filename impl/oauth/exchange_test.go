@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -300,6 +301,60 @@ func TestSEC102_TheNewTokenIsForNoMore(t *testing.T) {
 	if w.a.active("api", byID) {
 		t.Error("the new token outlives its session")
 	}
+}
+
+// What comes of an exchange, and of an exchange of that, ends with the grant that it
+// began with; also when both happen at once on two nodes.
+func TestSEC092_FamiliesOfExchangesEndTogether(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.a.signedIn("alice")
+	again := func(node int, token string) *answer {
+		return w.a.on(node).exchange("web", "subject_token", token, "scope", offline)
+	}
+	first := alice.tokens("web", offline)
+	second := again(0, first.text("access_token"))
+	third := again(1, second.text("access_token"))
+	for name, got := range map[string]*answer{"the second": second, "the third": third} {
+		if !w.a.active("api", w.a.granted(name, got)) || got.text("refresh_token") == "" {
+			t.Fatalf("%s: %s", name, got.Text)
+		}
+	}
+	other := alice.tokens("web", offline)
+	w.a.as("web", revokePath, pairs("token", first.text("refresh_token")))
+	for name, got := range map[string]*answer{"the second": second, "the third": third} {
+		if w.a.active("api", got.text("access_token")) {
+			t.Errorf("%s is still active", name)
+		}
+		w.a.refused(name, w.a.refresh("web", got.text("refresh_token")), "invalid_grant")
+	}
+	if !w.a.active("api", other.text("access_token")) {
+		t.Error("another login ended too")
+	}
+	w.a.refused("one that was revoked", again(0, first.text("access_token")), "invalid_request")
+
+	rounds := 100
+	if testing.Short() || raceDetector {
+		rounds = 20
+	}
+	exchanged := 0
+	for round := range rounds {
+		first := alice.tokens("web", offline)
+		var second *answer
+		var both sync.WaitGroup
+		both.Go(func() { second = again(round%2, first.text("access_token")) })
+		both.Go(func() { w.a.on((round + 1) % 2).as("web", revokePath, pairs("token", first.text("refresh_token"))) })
+		both.Wait()
+		if second.Status != http.StatusOK {
+			continue
+		}
+		exchanged++
+		if w.a.active("api", second.text("access_token")) {
+			t.Fatalf("round %d: the exchanged token outlived its grant", round)
+		}
+		w.a.refused("a refresh", w.a.refresh("web", second.text("refresh_token")), "invalid_grant")
+	}
+	t.Logf("%d of %d exchanges came first", exchanged, rounds)
 }
 
 func TestSEC103_ImpersonationNeedsThePermission(t *testing.T) {

@@ -97,7 +97,7 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	if err != nil {
 		return nil, err
 	}
-	first, err := c.addGrant(i, found.OrgID, generation)
+	first, err := c.addGrant(i, found.OrgID, "", generation)
 	if err == nil && !first {
 		err = errors.Join(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
 	}

@@ -321,7 +321,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 	if requested == typeIDToken {
 		return x.issueID(i)
 	}
-	generation := int32(0)
+	generation, parent := int32(0), origin.GetGrantId()
 	if x.scopes.has(scopeOffline) && x.client.may(grantRefresh) && len(t.GetActor()) == 0 && x.subject.scoped { // a borrowed identity is not renewed (SEC-104)
 		generation, t.GrantId = 1, x.NewID()
 		t.Id = t.GetGrantId() + "." + x.NewID()
@@ -338,7 +338,11 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 	}
 	res.IssuedTokenType = requested
 	if generation > 0 {
-		if _, err := x.addGrant(i, x.state.OrgID, generation); err != nil {
+		made, err := x.addGrant(i, x.state.OrgID, parent, generation)
+		if err == nil && !made {
+			err = invalidRequest("the subject_token was revoked")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

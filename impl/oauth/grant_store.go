@@ -15,6 +15,7 @@ import (
 type grantRow struct {
 	*tokenv1.AccessToken
 	instanceID, orgID string
+	parentID          string // the grant whose tokens were exchanged
 	scopes            []string
 	revoked           bool
 	generation        int32
@@ -46,6 +47,7 @@ func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
 		p.UserIds = append(p.UserIds, row.GetUserId())
 		p.AppIds = append(p.AppIds, row.GetAppId())
 		p.SessionIds = append(p.SessionIds, row.GetSessionId())
+		p.ParentIds = append(p.ParentIds, row.parentID)
 		p.ScopeLists = append(p.ScopeLists, separated(row.scopes))
 		p.Audiences = append(p.Audiences, separated(row.GetAudience()))
 		p.ClaimLists = append(p.ClaimLists, separated(row.GetClaims()))
@@ -69,13 +71,13 @@ func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
 // separated is a list as AddGrants reads it.
 func separated(list []string) string { return strings.Join(list, "\x1f") }
 
-// addGrant stores what a code was redeemed for, and reports whether it was the first
-// time.
-func (c *call) addGrant(i *issuance, orgID string, generation int32) (bool, error) {
+// addGrant stores what a code was redeemed for, or a token of the grant parentID was
+// exchanged for. It reports whether it was the first time, and the parent is good.
+func (c *call) addGrant(i *issuance, orgID, parentID string, generation int32) (bool, error) {
 	t := i.access
 	payload := &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: i.scopes.list}
 	row := &grantRow{
-		AccessToken: t, instanceID: c.instance.ID, orgID: orgID, scopes: i.scopes.list, generation: generation,
+		AccessToken: t, instanceID: c.instance.ID, orgID: orgID, parentID: parentID, scopes: i.scopes.list, generation: generation,
 		idleDate: c.now.Add(refreshIdle), endsAt: c.now.Add(refreshLife), payload: payload,
 	}
 	if generation == 0 { // nothing of it lives longer
@@ -108,14 +110,33 @@ func (c *call) lasting() context.Context { return context.WithoutCancel(c.ctx())
 
 // revokeFamily ends all tokens that came from a code.
 func (c *call) revokeFamily(grantID, reason string) error {
-	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
 	ctx, cancel := context.WithTimeout(c.lasting(), batchLimit)
 	defer cancel()
-	_, err := c.queries.RevokeGrant(ctx, c.DB.Pool, db.RevokeGrantParams{
-		InstanceID: c.instance.ID, ID: grantID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
-	})
-	c.Invalidate()
-	return err
+	return c.revokeGrant(ctx, grantID, "", reason)
+}
+
+// revokeGrant ends a grant, of an application if one is named, and those below it.
+// One that was made below it meanwhile is found the second time.
+func (c *call) revokeGrant(ctx context.Context, id, appID, reason string) error {
+	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
+	p := db.RevokeGrantParams{
+		InstanceID: c.instance.ID, ID: id, AppID: appID, Audience: Platform, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
+	}
+	platform := false
+	for {
+		done, err := c.queries.RevokeGrant(ctx, c.DB.Pool, p)
+		if err != nil {
+			return err
+		}
+		platform = platform || done.HasAudience
+		if done.Revoked > 0 {
+			continue
+		}
+		if platform {
+			return c.forgetCallers()
+		}
+		return nil
+	}
 }
 
 // rotation is the use of a refresh token.

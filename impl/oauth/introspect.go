@@ -6,11 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/oauth"
-	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
-	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/form"
 	"github.com/writ-id/writ/impl/token"
 )
@@ -174,14 +171,7 @@ func (c *call) revokeRefresh(text, clientID, appID string) error {
 	if err != nil {
 		return err
 	}
-	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "client"}
-	n, err := c.queries.RevokeGrant(c.ctx(), c.DB.Pool, db.RevokeGrantParams{
-		InstanceID: c.instance.ID, ID: t.GetGrantId(), AppID: appID, EventType: event.Type(payload), Payload: event.JSON(payload), Now: c.now,
-	})
-	if n > 0 {
-		return errors.Join(err, c.forgetCallers())
-	}
-	return err
+	return c.revokeGrant(c.ctx(), t.GetGrantId(), appID, "client")
 }
 
 func (c *call) revokeAccess(t *tokenv1.AccessToken) error {

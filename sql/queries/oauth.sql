@@ -37,7 +37,7 @@ WHERE k.instance_id = @instance_id AND k.id = @id AND u.user_type = 2 AND u.stat
 -- name: AddGrants :many
 -- Redeems codes, each with its event: of parallel redemptions one makes the row
 -- (SEC-033), and is among those that are returned. A code whose proof was wrong
--- makes one that is revoked (SEC-034). Lists that belong together; lists in them are
+-- makes one that is revoked (SEC-034). None is made below one that was revoked. Lists that belong together; lists in them are
 -- texts with the unit separator between.
 WITH asked AS (
     SELECT unnest(@instance_ids::text[]) AS instance_id,
@@ -46,6 +46,7 @@ WITH asked AS (
         unnest(@user_ids::text[]) AS user_id,
         unnest(@app_ids::text[]) AS app_id,
         unnest(@session_ids::text[]) AS session_id,
+        unnest(@parent_ids::text[]) AS parent_id,
         unnest(@scope_lists::text[]) AS scopes,
         unnest(@audiences::text[]) AS audience,
         unnest(@claim_lists::text[]) AS claims,
@@ -59,10 +60,13 @@ WITH asked AS (
         unnest(@event_types::text[]) AS event_type,
         unnest(@payloads::text[]) AS payload
 ), made AS (
-    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
         q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, @now::timestamptz
-    FROM asked q ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
+    FROM asked q
+    -- The lock makes RevokeGrant wait, which then finds the row.
+    WHERE q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)
+    ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
     SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, @now::timestamptz
@@ -86,16 +90,23 @@ WITH asked AS (
 )
 SELECT rotated.instance_id, rotated.id FROM rotated;
 
--- name: RevokeGrant :execrows
--- Ends all that came from a code, with the event. A grant of another application
--- is not touched, unless none is named.
-WITH revoked AS (
-    UPDATE oauth_grants g SET revoked = true
-    WHERE g.instance_id = @instance_id AND g.id = @id AND NOT g.revoked AND (@app_id::text = '' OR g.app_id = @app_id)
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id
+-- name: RevokeGrant :one
+-- Ends all that came from a code, and from exchanges of that, with the events. A
+-- grant of another application is not touched, unless none is named. It returns how
+-- many ended, and whether any was for an audience.
+WITH RECURSIVE family AS (
+    SELECT g.id FROM oauth_grants g WHERE g.instance_id = @instance_id AND g.id = @id AND (@app_id::text = '' OR g.app_id = @app_id)
+    UNION
+    SELECT g.id FROM family f JOIN oauth_grants g ON g.instance_id = @instance_id AND g.parent_id = f.id
+), revoked AS (
+    UPDATE oauth_grants g SET revoked = true FROM family f
+    WHERE g.instance_id = @instance_id AND g.id = f.id AND NOT g.revoked
+    RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.audience
+), recorded AS (
+    INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
+    SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM revoked r
 )
-INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-SELECT r.instance_id, 'oidc_session', r.id, @event_type::text, @payload::jsonb, r.user_id, 3, r.org_id, @now::timestamptz FROM revoked r;
+SELECT count(*) AS revoked, coalesce(bool_or(@audience::text = ANY (r.audience)), false)::bool AS has_audience FROM revoked r;
 
 -- name: RevokeTokens :exec
 -- Ends access tokens, each with its event: lists that belong together.
