@@ -13,7 +13,8 @@ import (
 )
 
 func newApply() *cobra.Command {
-	var url, path string
+	var database databaseFlag
+	var path string
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "apply",
@@ -29,11 +30,12 @@ Secrets that the file leaves out are generated and printed once.`,
   writ apply -f seed.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			switch {
-			case path == "":
+			if path == "" {
 				return usageError{errors.New("--file is required")}
-			case url == "":
-				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+			}
+			url, err := database.url()
+			if err != nil {
+				return err
 			}
 			file, err := seed.Read(path)
 			if err != nil {
@@ -56,7 +58,7 @@ Secrets that the file leaves out are generated and printed once.`,
 		},
 	}
 	cmd.Flags().StringVarP(&path, "file", "f", "", "the seed file")
-	cmd.Flags().StringVar(&url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	database.add(cmd.Flags())
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change and change nothing")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/signing"
 	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/token"
 )
 
 func newKeys() *cobra.Command {
@@ -54,7 +56,8 @@ func writeMasterKey(path string, key *secret.MasterKey) error {
 }
 
 func newRotateMaster() *cobra.Command {
-	var path, url string
+	var path string
+	var database databaseFlag
 	cmd := &cobra.Command{
 		Use:   "rotate-master",
 		Short: "Exchange the master key while nodes run, in four steps",
@@ -100,23 +103,28 @@ after the other, before the next step.
 		return key.Switch()
 	})
 	reseal := step("reseal", "Seal anew what the old key has sealed", func(cmd *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
-		if url == "" {
-			return nil, usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+		url, err := database.url()
+		if err != nil {
+			return nil, err
 		}
 		db, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
 		if err != nil {
 			return nil, err
 		}
 		defer db.Close()
-		secrets, err := authenticator.Reseal(cmd.Context(), db, key)
-		if err != nil {
-			return nil, err
+		for _, one := range []struct {
+			what   string
+			reseal func(context.Context, *store.DB, secret.Sealer) (int, error)
+		}{{"secrets of authenticators", authenticator.Reseal}, {"signing keys", signing.Reseal}, {"token keys", token.Reseal}} {
+			n, err := one.reseal(cmd.Context(), db, key)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d %s sealed anew\n", n, one.what)
 		}
-		keys, err := signing.Reseal(cmd.Context(), db, key)
-		fmt.Fprintf(cmd.OutOrStdout(), "%d secrets and %d signing keys sealed anew\n", secrets, keys)
-		return nil, err
+		return nil, nil
 	})
-	reseal.Flags().StringVar(&url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	database.add(reseal.Flags())
 	step("drop", "Take the old key out of the file", func(_ *cobra.Command, key *secret.MasterKey) (*secret.MasterKey, error) {
 		if n, switched := key.Keys(); n > 1 && !switched {
 			return nil, usageError{errors.New("the newest key does not seal yet: switch and reseal first")}

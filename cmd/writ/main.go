@@ -54,6 +54,9 @@ value (WRIT_DATABASE_URL_FILE). A flag wins over the environment.`,
 		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.AddCommand(newDev(), newServe(), newMigrate(), newReady(), newSeed(), newApply(), newKeys(), newClock(), newVersion())
+	for _, cmd := range allCommands(root) {
+		refuseUnknown(cmd)
+	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if err := bindEnvironment(root, cmd, os.Environ()); err != nil {
 			return usageError{err}

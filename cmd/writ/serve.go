@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
@@ -15,7 +14,8 @@ import (
 
 func newServe() *cobra.Command {
 	var flags nodeFlags
-	var databaseURL, masterKey, masterKeyFile string
+	var database databaseFlag
+	var master masterKeyFlags
 	var migrate bool
 	var connections int
 	var external server.External
@@ -25,24 +25,29 @@ func newServe() *cobra.Command {
 		Long: `Runs one node. Nodes hold no state: start as many as you like on one database.
 
 SIGTERM drains: readiness goes false, requests are served for --drain-delay,
-running calls finish, then the process exits with 0. TLS ends at your proxy.`,
-		Example: `  WRIT_DATABASE_URL=postgres://writ@db/writ writ serve --migrate --seed seed.yaml`,
-		Args:    cobra.NoArgs,
+running calls finish, then the process exits with 0. TLS ends at your proxy, or by
+--tls-cert-file. All nodes need the same master key: it keeps signing keys and the
+secrets of second factors unreadable in the database.`,
+		Example: `  writ keys new-master master-key.json
+  export WRIT_DATABASE_URL=postgres://writ@db/writ WRIT_MASTER_KEY_FILE=master-key.json
+  writ serve --migrate --seed seed.yaml`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
 			if external.Scheme != "http" && external.Scheme != "https" {
 				return usageError{errors.New("--external-scheme has to be http or https")}
 			}
-			if databaseURL == "" {
-				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+			databaseURL, err := database.url()
+			if err != nil {
+				return err
 			}
 			logger, err := flags.logger()
 			if err != nil {
 				return err
 			}
-			sealer, err := readSealer(masterKey, masterKeyFile)
+			sealer, err := master.sealer(true)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			var file *seed.File
 			if flags.seed != "" { // before anything is changed
@@ -81,25 +86,11 @@ running calls finish, then the process exits with 0. TLS ends at your proxy.`,
 		},
 	}
 	flags.add(cmd, ":8080", 5*time.Second, false)
-	cmd.Flags().StringVar(&databaseURL, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
-	cmd.Flags().StringVar(&masterKeyFile, "master-key-file", "", "file with the master key that keeps secrets unreadable in the database; made by: writ keys new-master")
-	cmd.Flags().StringVar(&masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY, a command line can be read by others")
+	database.add(cmd.Flags())
+	master.add(cmd.Flags())
 	cmd.Flags().StringVar(&external.Scheme, "external-scheme", "https", "http or https, as browsers and clients see it: a part of the issuer")
 	cmd.Flags().StringVar(&external.Port, "external-port", "", "the port, if it is not that of the scheme")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the schema up to date first, like: writ migrate up")
 	cmd.Flags().IntVar(&connections, "max-connections", 0, "database connections for calls, half as many more for searches; 0: 4 for each core, at least 16")
 	return cmd
-}
-
-// readSealer returns a Sealer by the master key, if there is one: what needs it is
-// refused without.
-func readSealer(text, file string) (secret.Sealer, error) {
-	key, err := readMasterKey(text, file)
-	switch {
-	case err != nil:
-		return nil, err
-	case key == nil:
-		return secret.NoKey{}, nil
-	}
-	return key, nil
 }

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/writ-id/writ/impl/secret"
 )
 
-func TestTheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
+func TestSEC311_TheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "key")
 	if err := newMasterKey(file); err != nil {
@@ -22,14 +24,14 @@ func TestTheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 	for _, test := range []struct {
 		name              string
 		args, environment []string
-		wantNone, wrong   bool
+		wrong             string
 	}{
-		{"none", nil, nil, true, false},
-		{"a file", []string{"--master-key-file", file}, nil, false, false},
-		{"a variable", nil, []string{"WRIT_MASTER_KEY=" + string(key)}, false, false},
-		{"a file in a variable", nil, []string{"WRIT_MASTER_KEY_FILE=" + file}, false, false},
-		{"no key", nil, []string{"WRIT_MASTER_KEY=c2hvcnQ="}, false, true},
-		{"no file", []string{"--master-key-file", file + "x"}, nil, false, true},
+		{"none", nil, nil, "no master key"},
+		{"a file", []string{"--master-key-file", file}, nil, ""},
+		{"a variable", nil, []string{"WRIT_MASTER_KEY=" + string(key)}, ""},
+		{"a file in a variable", nil, []string{"WRIT_MASTER_KEY_FILE=" + file}, ""},
+		{"no key", nil, []string{"WRIT_MASTER_KEY=c2hvcnQ="}, "not a Tink keyset"},
+		{"no file", []string{"--master-key-file", file + "x"}, nil, "no such file"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -38,21 +40,25 @@ func TestTheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(serve.ParseFlags(test.args), bindEnvironment(root, serve, test.environment)); err != nil {
+			// No PostgreSQL is there: with a key that is where it ends.
+			args := slices.Concat(test.args, []string{"--addr", "127.0.0.1:0", "--database-url", "postgres://127.0.0.1:1/none"})
+			if err := errors.Join(serve.ParseFlags(args), bindEnvironment(root, serve, test.environment)); err != nil {
 				t.Fatal(err)
 			}
-			sealer, err := readSealer(serve.Flag("master-key").Value.String(), serve.Flag("master-key-file").Value.String())
-			if (err != nil) != test.wrong {
-				t.Fatalf("got %v", err)
+			serve.SetContext(t.Context())
+			err = serve.RunE(serve, nil)
+			want := test.wrong
+			if want == "" {
+				want = "database"
 			}
-			if _, none := sealer.(secret.NoKey); none != test.wantNone {
-				t.Errorf("got %T", sealer)
+			if _, usage := errors.AsType[usageError](err); err == nil || usage != (test.wrong != "") || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want it to say %q", err, want)
 			}
 		})
 	}
 }
 
-func TestTheMasterKeyIsExchangedInSteps(t *testing.T) {
+func TestSEC311_TheMasterKeyIsExchangedInSteps(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "key")
 	if err := newMasterKey(file); err != nil {
@@ -105,5 +111,26 @@ func TestTheMasterKeyIsExchangedInSteps(t *testing.T) {
 	}
 	if _, err := read().Open(old, "place"); err == nil {
 		t.Error("what only the old key sealed still opens")
+	}
+}
+
+func TestWhatIsNoCommandIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"nonsense"}, `there is no command "writ nonsense"; see writ --help`},
+		{[]string{"serv"}, "or serve?"},
+		{[]string{"keys", "rotat"}, "did you mean rotate or"},
+		{[]string{"keys", "rotate-master", "x"}, "see writ keys rotate-master --help"},
+		{[]string{"serve", "now"}, "unknown command"},
+	} {
+		root := newRoot()
+		root.SetArgs(test.args)
+		err := root.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: got %v, want %q", test.args, err, test.want)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -17,29 +16,33 @@ import (
 )
 
 // signingFlags say whose signing keys a command is about.
-type signingFlags struct{ url, instance, masterKey, masterKeyFile string }
+type signingFlags struct {
+	database databaseFlag
+	master   masterKeyFlags
+	instance string
+}
 
 // addSigningKeys adds the commands about signing keys.
 func addSigningKeys(keys *cobra.Command) {
 	command := func(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, keeper *signing.Keeper, instanceID string, args []string) error) *cobra.Command {
 		var f signingFlags
 		cmd := &cobra.Command{Use: use, Short: short, Args: args}
-		cmd.Flags().StringVar(&f.url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+		f.database.add(cmd.Flags())
 		cmd.Flags().StringVar(&f.instance, "instance", "", "ID or name of the instance; the only one when empty")
-		cmd.Flags().StringVar(&f.masterKeyFile, "master-key-file", "", "the file with the master key")
-		cmd.Flags().StringVar(&f.masterKey, "master-key", "", "the master key itself; give it as WRIT_MASTER_KEY")
+		f.master.add(cmd.Flags())
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
-			if f.url == "" {
-				return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+			url, err := f.database.url()
+			if err != nil {
+				return err
 			}
-			database, err := store.Open(cmd.Context(), store.Config{URL: f.url, MaxConns: 2})
+			database, err := store.Open(cmd.Context(), store.Config{URL: url, MaxConns: 2})
 			if err != nil {
 				return err
 			}
 			defer database.Close()
-			sealer, err := readSealer(f.masterKey, f.masterKeyFile)
+			sealer, err := f.master.sealer(false) // to list the keys takes none
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			id, err := findInstance(cmd.Context(), database, f.instance)
 			if err != nil {

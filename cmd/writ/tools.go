@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -20,14 +19,15 @@ func newMigrate() *cobra.Command {
 		Long: `The schema changes in numbered steps. Several nodes may run this at once: one
 does the work, the others wait. A run that is killed can simply be run again.`,
 	}
-	var url string
-	cmd.PersistentFlags().StringVar(&url, "database-url", "", "PostgreSQL to use, for example postgres://user:password@host/database")
+	var database databaseFlag
+	database.add(cmd.PersistentFlags())
 	sub := func(use, short string, run func(context.Context, string) ([]store.Migration, error)) {
 		cmd.AddCommand(&cobra.Command{
 			Use: use, Short: short, Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				if url == "" {
-					return usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
+				url, err := database.url()
+				if err != nil {
+					return err
 				}
 				steps, err := run(cmd.Context(), url)
 				for _, step := range steps {

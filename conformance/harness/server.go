@@ -164,7 +164,8 @@ func (s *Server) Node(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := run(program, "serve", "--addr", "127.0.0.1:0", "--database-url", database, "--drain-delay", "0s", "--log-format", "json")
+	node, err := run(program, "serve", "--addr", "127.0.0.1:0", "--database-url", database,
+		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
@@ -157,18 +156,9 @@ func place(instanceID, userID string) string {
 }
 
 func (f *Factors) seal(instanceID, userID string, key []byte) ([]byte, error) {
-	sealed, err := f.sealer.Seal(key, place(instanceID, userID))
-	return sealed, withoutKey(err)
+	return f.sealer.Seal(key, place(instanceID, userID))
 }
 
 func (f *Factors) open(row *db.Authenticator) ([]byte, error) {
-	key, err := f.sealer.Open(row.Secret, place(row.InstanceID, row.UserID))
-	return key, withoutKey(err)
-}
-
-func withoutKey(err error) error {
-	if errors.Is(err, secret.ErrNoKey) {
-		return fault.New(fault.FailedPrecondition, "MASTER_KEY_MISSING", "this server has no master key to keep secrets with; its operator can give it one")
-	}
-	return err
+	return f.sealer.Open(row.Secret, place(row.InstanceID, row.UserID))
 }

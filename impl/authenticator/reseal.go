@@ -24,13 +24,9 @@ func Reseal(ctx context.Context, s *store.DB, sealer secret.Sealer) (int, error)
 		}
 		for _, row := range rows {
 			at := place(row.InstanceID, row.UserID)
-			plain, err := sealer.Open(row.Secret, at)
+			sealed, err := secret.Reseal(sealer, row.Secret, at)
 			if err != nil {
 				return done, fmt.Errorf("authenticator %s: %w", row.ID, err)
-			}
-			sealed, err := sealer.Seal(plain, at)
-			if err != nil {
-				return done, err
 			}
 			n, err := queries.ResealAuthenticator(ctx, s.Pool, db.ResealAuthenticatorParams{
 				InstanceID: row.InstanceID, ID: row.ID, Old: row.Secret, Sealed: sealed,

@@ -343,7 +343,7 @@ func TestSEC092_FamiliesOfExchangesEndTogether(t *testing.T) {
 		var second *answer
 		var both sync.WaitGroup
 		both.Go(func() { second = again(round%2, first.text("access_token")) })
-		both.Go(func() { w.a.on((round + 1) % 2).as("web", revokePath, pairs("token", first.text("refresh_token"))) })
+		both.Go(func() { w.a.on((round+1)%2).as("web", revokePath, pairs("token", first.text("refresh_token"))) })
 		both.Wait()
 		if second.Status != http.StatusOK {
 			continue

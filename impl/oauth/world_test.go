@@ -138,10 +138,11 @@ func publicPEM(key *ecdsa.PrivateKey) string {
 // moves.
 type world struct {
 	*testing.T
-	db    *store.DB
-	nodes []string // addresses
-	clock atomic.Int64
-	a, b  *side
+	address string // of the database
+	db      *store.DB
+	nodes   []string // addresses
+	clock   atomic.Int64
+	a, b    *side
 	// sealer opens what the nodes keep sealed.
 	sealer secret.Sealer
 }
@@ -161,18 +162,9 @@ type side struct {
 // newWorld starts two nodes.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t}
+	w := &world{T: t, address: pgtest.New(t)}
 	w.clock.Store(time.Now().UnixMicro())
-	address := pgtest.New(t)
-	open := func(n int) *store.DB {
-		db, err := store.Open(t.Context(), store.Config{URL: address, MaxConns: n})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		return db
-	}
-	w.db = open(4)
+	w.db = w.open(4)
 	w.a, w.b = w.seeded("a"), w.seeded("b")
 	sealer, err := secret.NewMasterKey()
 	if err != nil {
@@ -180,26 +172,43 @@ func newWorld(t *testing.T) *world {
 	}
 	w.sealer = sealer
 	for range 2 {
-		node, err := server.New(server.Config{DB: open(8), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- node.Serve(ctx, listener) }()
-		t.Cleanup(func() {
-			stop()
-			if err := <-served; err != nil {
-				t.Errorf("serve: %v", err)
-			}
-		})
-		w.nodes = append(w.nodes, listener.Addr().String())
+		w.start(sealer)
 	}
 	return w
+}
+
+// start starts one more node.
+func (w *world) start(sealer secret.Sealer) {
+	w.Helper()
+	node, err := server.New(server.Config{DB: w.open(8), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer})
+	if err != nil {
+		w.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- node.Serve(ctx, listener) }()
+	w.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			w.Errorf("serve: %v", err)
+		}
+	})
+	w.nodes = append(w.nodes, listener.Addr().String())
+}
+
+// open opens the database of the world.
+func (w *world) open(connections int) *store.DB {
+	w.Helper()
+	db, err := store.Open(w.Context(), store.Config{URL: w.address, MaxConns: connections})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(db.Close)
+	return db
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

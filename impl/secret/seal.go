@@ -22,17 +22,26 @@ type Sealer interface {
 	Open(sealed []byte, context string) ([]byte, error)
 }
 
-// ErrNoKey is what a Sealer without a key answers.
-var ErrNoKey = errors.New("secret: there is no master key")
+// Reseal seals anew what is sealed, by the key that seals now.
+func Reseal(sealer Sealer, sealed []byte, context string) ([]byte, error) {
+	plain, err := sealer.Open(sealed, context)
+	if err != nil {
+		return nil, err
+	}
+	return sealer.Seal(plain, context)
+}
+
+// errNoKey is what NoKey answers.
+var errNoKey = errors.New("secret: there is no master key")
 
 // NoKey is the Sealer of a server that was given no key.
 type NoKey struct{}
 
 // Seal implements Sealer.
-func (NoKey) Seal([]byte, string) ([]byte, error) { return nil, ErrNoKey }
+func (NoKey) Seal([]byte, string) ([]byte, error) { return nil, errNoKey }
 
 // Open implements Sealer.
-func (NoKey) Open([]byte, string) ([]byte, error) { return nil, ErrNoKey }
+func (NoKey) Open([]byte, string) ([]byte, error) { return nil, errNoKey }
 
 // MasterKey is a set of keys of which one seals and all open: a Tink keyset of
 // AES-256-GCM keys. What is sealed names its key, so that keys can be exchanged

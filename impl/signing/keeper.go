@@ -294,13 +294,9 @@ func Reseal(ctx context.Context, s *store.DB, sealer secret.Sealer) (int, error)
 	keys, err := queries.SealedSigningKeys(ctx, s.Pool)
 	for _, key := range keys {
 		at := place(key.InstanceID, key.ID)
-		plain, err := sealer.Open(key.PrivateKey, at)
+		sealed, err := secret.Reseal(sealer, key.PrivateKey, at)
 		if err != nil {
 			return done, fmt.Errorf("signing key %s: %w", key.ID, err)
-		}
-		sealed, err := sealer.Seal(plain, at)
-		if err != nil {
-			return done, err
 		}
 		n, err := queries.ResealSigningKey(ctx, s.Pool, db.ResealSigningKeyParams{InstanceID: key.InstanceID, ID: key.ID, Old: key.PrivateKey, Sealed: sealed})
 		if err != nil {

@@ -1,0 +1,85 @@
+package oauth_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/impl/authenticator"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signing"
+	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/token"
+)
+
+// sealed are the columns with secrets that the master key seals, and what seals them
+// anew.
+var sealed = map[string]func(context.Context, *store.DB, secret.Sealer) (int, error){
+	"authenticators.secret": authenticator.Reseal, "signing_keys.private_key": signing.Reseal, "token_keys.secret": token.Reseal,
+}
+
+// A node that has only the new key knows all that was issued before the exchange.
+func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.a.signedIn("alice").tokens("web", offline)
+	jwt := w.a.signedIn("alice").tokens("jwtweb", "openid").text("access_token")
+	w.a.must("POST", "/v3alpha/users/"+w.a.users["alice"].ID+"/totp", "")
+
+	master := w.sealer.(*secret.MasterKey)
+	for _, step := range []func(*secret.MasterKey) (*secret.MasterKey, error){(*secret.MasterKey).Add, (*secret.MasterKey).Switch} {
+		var err error
+		if master, err = step(master); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for column, reseal := range sealed {
+		if n, err := reseal(t.Context(), w.db, master); err != nil || n == 0 {
+			t.Errorf("%s: %d were sealed anew: %v", column, n, err)
+		}
+	}
+	only, err := master.Drop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start(only)
+	fresh := w.a.on(2)
+	for name, text := range map[string]string{"opaque": alice.text("access_token"), "JWT": jwt} {
+		if !fresh.active("api", text) {
+			t.Errorf("an access token (%s) of before is not active", name)
+		}
+	}
+	next := fresh.refresh("web", alice.text("refresh_token"))
+	if !w.a.active("api", w.a.granted("a refresh", next)) {
+		t.Error("the other nodes do not know what it issues")
+	}
+	again, _ := claims(next.text("id_token"))
+	if before, _ := claims(alice.text("id_token")); again["kid"] != before["kid"] {
+		t.Errorf("it signs by %v, not by %v", again["kid"], before["kid"])
+	}
+}
+
+// Whoever adds a column with bytes says here whether the master key seals it.
+func TestSEC311_EveryColumnOfSecretsIsSealedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	open := []string{ // hashes, and what is no secret
+		"apps.old_secret_hash", "apps.secret_hash", "one_time_codes.hash", "one_time_codes.salt", "personal_access_tokens.token_hash",
+		"sessions.token_hash", "used_assertions.hash", "user_codes.hash", "user_codes.salt", "user_metadata.value", "users.old_secret_hash", "users.secret_hash",
+	}
+	rows, err := w.db.Pool.Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns WHERE table_schema = 'public' AND data_type = 'bytea'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(found)
+	if want := slices.Sorted(slices.Values(append(open, slices.Collect(maps.Keys(sealed))...))); !slices.Equal(found, want) {
+		t.Errorf("got  %v\nwant %v", found, want)
+	}
+}
