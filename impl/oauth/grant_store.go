@@ -1,7 +1,9 @@
 package oauth
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +33,18 @@ type grantKey struct {
 	revoked        bool
 }
 
+// inOrder returns what is written together, sorted: nodes that lock the same rows do it
+// in the same order, so that none waits for the other for ever.
+func inOrder[T any](batch []T, key func(T) grantKey) []T {
+	return slices.SortedStableFunc(slices.Values(batch), func(a, b T) int {
+		x, y := key(a), key(b)
+		return cmp.Or(strings.Compare(x.instanceID, y.instanceID), strings.Compare(x.id, y.id))
+	})
+}
+
 // writeGrants makes rows; of those with one ID it makes the first.
 func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
+	batch = inOrder(batch, func(row *grantRow) grantKey { return grantKey{row.instanceID, row.GetGrantId(), row.revoked} })
 	p := db.AddGrantsParams{Now: s.Now()}
 	asked := make(map[grantKey]*grantRow, len(batch))
 	for _, row := range batch {
@@ -148,6 +160,7 @@ type rotation struct {
 
 // writeRotations uses refresh tokens; of those that are the same it uses the first.
 func (s *Server) writeRotations(ctx context.Context, batch []*rotation) error {
+	batch = inOrder(batch, func(r *rotation) grantKey { return grantKey{r.instanceID, r.grantID, false} })
 	now := s.Now()
 	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), UnusedUntil: now.Add(refreshIdle), Now: now}
 	asked := make(map[grantKey]*rotation, len(batch))

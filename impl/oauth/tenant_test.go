@@ -3,7 +3,10 @@ package oauth_test
 import (
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestSEC150_OriginsAreThoseOfClients(t *testing.T) {
@@ -201,4 +204,57 @@ func TestSEC219_AnIDIsNotGivenAgain(t *testing.T) {
 	}
 	w.a.refused("the old secret", w.a.service("robot", "openid"), "invalid_client")
 	w.a.refused("the old key", w.a.form(tokenPath, pairs("grant_type", grantJWT, "assertion", w.a.assertion("robot", nil), "scope", "openid")), "invalid_grant")
+}
+
+// While one instance is flooded another one is served: nothing of it is refused,
+// although most of the flood is.
+func TestSEC221_AFloodedInstanceStarvesNoOther(t *testing.T) {
+	// Not parallel: all worlds share the places for hashing.
+	w := newWorld(t)
+	token := w.b.signedIn("alice").tokens("web", "openid").text("access_token")
+	page := w.a.agent().open("/login").fill("loginName", "nobody@a.example")
+	action, guess := page.fields()
+	guess.Set("password", "a guess")
+	var refused, flooding atomic.Int64
+	stop := make(chan struct{})
+	var flood sync.WaitGroup
+	for range 400 {
+		flood.Go(func() {
+			one := &agent{side: page.side, client: page.client}
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if one.send(http.MethodPost, action, guess); one.got.Status == http.StatusServiceUnavailable {
+					refused.Add(1)
+				}
+				flooding.Add(1)
+			}
+		})
+	}
+	for deadline := time.Now().Add(20 * time.Second); flooding.Load() < 100 || refused.Load() == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d calls of the flood were refused", refused.Load(), flooding.Load())
+		}
+	}
+	for round := range 15 {
+		if got := w.b.introspect("api", token); got.Status != http.StatusOK || got.Body["active"] != true {
+			t.Errorf("round %d: introspection: %d %s", round, got.Status, got.Text)
+		}
+		if got := w.b.api("owner", http.MethodGet, "/resources/v3alpha/users/"+w.b.users["alice"].ID, ""); got.Status != http.StatusOK {
+			t.Errorf("round %d: a read: %d %s", round, got.Status, got.Text)
+		}
+		if got := w.b.api("owner", http.MethodPost, "/resources/v3alpha/users/_search", `[]`); got.Status != http.StatusOK {
+			t.Errorf("round %d: a search: %d %s", round, got.Status, got.Text)
+		}
+		b := w.b.signedIn("alice")
+		if !b.alive() {
+			t.Errorf("round %d: the login failed", round)
+		}
+	}
+	close(stop)
+	flood.Wait()
+	t.Logf("%d of %d calls of the flood were refused", refused.Load(), flooding.Load())
 }

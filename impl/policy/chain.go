@@ -24,6 +24,7 @@ import (
 
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/cache"
+	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/store"
 )
@@ -45,7 +46,8 @@ type Config struct {
 type Chain struct {
 	Config
 	validator *Validator
-	gate      chan struct{}
+	gate      *fair.Gate // of calls
+	public    *fair.Gate // of requests to the OpenID provider
 	instances *cache.Cache[string, *Instance]
 	callers   *cache.Cache[tokenKey, *Caller]
 	features  *cache.Cache[string, map[string]bool]
@@ -55,6 +57,8 @@ type Chain struct {
 const (
 	CallTimeout = 10 * time.Second // its database work ends with it
 	gateTimeout = time.Second      // waiting for a place (REL-014, REL-085)
+	maxWaiting  = 1000             // of one instance
+	publicShare = 4                // most of what the OpenID provider does needs no connection
 )
 
 // New returns the chain over c.
@@ -65,7 +69,9 @@ func New(c Config) (*Chain, error) {
 	}
 	return &Chain{
 		Config: c, validator: validator,
-		gate:      make(chan struct{}, c.MaxRunning),
+		// One instance may run as many as there are connections.
+		gate:      fair.New(c.MaxRunning*4/3, maxWaiting),
+		public:    fair.New(c.MaxRunning*publicShare, maxWaiting),
 		instances: cache.New[string, *Instance](func(host string) string { return host }),
 		callers:   cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
 		features:  cache.New[string, map[string]bool](func(id string) string { return id }),
@@ -158,7 +164,7 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	}()
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	leave, err := c.enter(ctx)
+	leave, err := c.enter(ctx, c.gate, RequestFrom(ctx).Host)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +176,7 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	// Executions on requests and responses belong here, around the handler: they
 	// see a request that is valid and permitted, and what they change of it has
 	// to pass validator.check and permit again.
-	res, err = next(context.WithValue(ctx, callKey{}, call), req)
+	res, err = next(fair.With(context.WithValue(ctx, callKey{}, call), call.Context.InstanceID), req)
 	if err == nil && call.Operation.reach == policyv1.Reach_REACH_OBJECT && !call.asked {
 		err = errors.New("the method reached an object without asking whether the caller may")
 	}
@@ -181,7 +187,7 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 // a context of its own choice and with every permission: what applies a seed or
 // furnishes a new instance goes through the same methods that serve calls.
 func As(ctx context.Context, in Context, userID string, roles *Roles) context.Context {
-	return context.WithValue(ctx, callKey{}, &Call{
+	return context.WithValue(fair.With(ctx, in.InstanceID), callKey{}, &Call{
 		Operation: &Operation{}, Instance: &Instance{ID: in.InstanceID}, Context: in, roles: roles,
 		Caller: &Caller{UserID: userID, root: true}, scope: &Scope{All: true}, request: &Request{},
 	})
@@ -251,26 +257,27 @@ func (c *Chain) permit(call *Call) error {
 	return op.Denied()
 }
 
-// enter waits for a place among the running calls.
-func (c *Chain) enter(ctx context.Context) (leave func(), err error) {
-	select {
-	case c.gate <- struct{}{}:
-		return c.leave, nil
-	default:
-	}
-	timer := time.NewTimer(gateTimeout)
-	defer timer.Stop()
-	select {
-	case c.gate <- struct{}{}:
-		return c.leave, nil
-	case <-timer.C:
-		return nil, fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+// EnterPublic waits for a place among the requests to the OpenID provider.
+func (c *Chain) EnterPublic(ctx context.Context, host string) (leave func(), err error) {
+	return c.enter(ctx, c.public, host)
 }
 
-func (c *Chain) leave() { <-c.gate }
+// enter waits for a place at a gate, which instances share (SEC-221). What a host
+// means is known when it was asked for before; the others wait together.
+func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave func(), err error) {
+	tenant := ""
+	if instance, _ := c.instances.Last(canonicalHost(host)); instance != nil {
+		tenant = instance.ID
+	}
+	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
+	ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, overloaded)
+	defer cancel()
+	leave, err = gate.Enter(ctx, tenant)
+	if errors.Is(err, fair.ErrFull) {
+		err = overloaded
+	}
+	return leave, err
+}
 
 // Refusal returns what a client may see of err, and logs what it may not.
 func (c *Chain) Refusal(ctx context.Context, what string, err error) *fault.Error {

@@ -2,21 +2,19 @@ package secret
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/fault"
 )
 
 // Hashing is slow on purpose, so it is what would fall first under load
-// (SEC-183): as many run at once as there are cores, some wait for a moment, the
-// others are refused. The limit is one of the process, whoever hashes.
-var work = struct {
-	places  chan struct{}
-	waiting atomic.Int64
-}{places: make(chan struct{}, runtime.GOMAXPROCS(0))}
+// (SEC-183): as many run at once as there are cores, some of each instance wait for a
+// moment, the others are refused. The limit is one of the process, whoever hashes.
+var work = fair.New(runtime.GOMAXPROCS(0), maxWaiting)
 
 const (
 	maxWaiting = 64
@@ -24,23 +22,20 @@ const (
 )
 
 // Work runs something as heavy as hashing a password when there is a place for
-// it. A caller that goes away keeps its place until it is done.
+// it, shared among the tenants of the contexts (package fair). A caller that goes
+// away keeps its place until it is done.
 func Work(ctx context.Context, do func()) error {
 	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many passwords are being checked at once; try again")
-	if work.waiting.Add(1) > maxWaiting {
-		work.waiting.Add(-1)
-		return overloaded
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, overloaded)
 	defer cancel()
-	select {
-	case work.places <- struct{}{}:
-		work.waiting.Add(-1)
-	case <-ctx.Done():
-		work.waiting.Add(-1)
-		return context.Cause(ctx)
+	leave, err := work.Enter(ctx, fair.Tenant(ctx))
+	if errors.Is(err, fair.ErrFull) {
+		return overloaded
 	}
-	defer func() { <-work.places }()
+	if err != nil {
+		return err
+	}
+	defer leave()
 	do()
 	return nil
 }

@@ -88,6 +88,12 @@ func (s *Server) oauth() http.Handler {
 			s.unserved(w, r, mux)
 			return
 		}
+		leave, err := s.chain.EnterPublic(r.Context(), r.Host)
+		if err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		defer leave()
 		handler.ServeHTTP(w, r)
 	})
 }

@@ -100,10 +100,13 @@ func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3
 	}
 	found, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
 	if store.NoRow(err) {
-		if checks.GetPassword() != nil { // as long as with a user
-			_, _ = user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), params.InstanceID, "", checks.GetPassword().GetPassword())
+		if checks.GetPassword() != nil { // as long as with a user, and refused under load like one
+			err = s.checkPassword(ctx, params.InstanceID, "", checks.GetPassword().GetPassword())
 		}
-		return errCheck
+		if err == nil || store.NoRow(err) {
+			err = errCheck
+		}
+		return err
 	}
 	if err != nil {
 		return err

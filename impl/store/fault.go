@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/fault"
 )
 
@@ -30,6 +31,8 @@ func Fault(err error) *fault.Error {
 	}
 	var netErr net.Error
 	switch {
+	case errors.Is(err, fair.ErrFull):
+		return fault.New(fault.Unavailable, "OVERLOADED", "too many searches at once; try again").Because(err)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
 		return outage(err)
 	case errors.Is(err, context.Canceled):

@@ -18,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/writ-id/writ/impl/fair"
 )
 
 // Config says which database to open and how.
@@ -34,6 +36,8 @@ type DB struct {
 	// (plan_cache_mode), which is what lets one static statement serve every
 	// filter and order; and big searches cannot take the connections of others.
 	Search *pgxpool.Pool
+	// Searches shares its connections among tenants.
+	Searches *fair.Gate
 }
 
 // Timeouts of every connection: no statement outlives its request by much, and
@@ -43,6 +47,7 @@ const (
 	lockTimeout      = 5 * time.Second
 	idleTimeout      = 10 * time.Second // of a transaction
 	maxConnAge       = 30 * time.Minute // after a fail-over no connection keeps the old host (REL-011)
+	maxSearches      = 1000             // of one tenant that wait
 )
 
 // How the two pools plan. Statements by key are planned once, and may be planned
@@ -66,7 +71,8 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	search, err := open(ctx, c.URL, max(4, conns/2), byValue)
+	searches := max(4, conns/2)
+	search, err := open(ctx, c.URL, searches, byValue)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -76,7 +82,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 		search.Close()
 		return nil, fmt.Errorf("connect to the database: %w", err)
 	}
-	return &DB{Pool: pool, Search: search}, nil
+	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches)}, nil
 }
 
 func open(ctx context.Context, url string, conns int, params map[string]string) (*pgxpool.Pool, error) {

@@ -1,0 +1,137 @@
+// Package fair shares what there is little of among tenants: while one floods a
+// node, the others are served as if it were not there (SEC-221).
+package fair
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// ErrFull is the answer to a tenant of whom enough are waiting.
+var ErrFull = errors.New("fair: too many are waiting")
+
+// Gate has places for what runs at once. Whoever waits gets the next place that is
+// free by turns: a tenant's turn, however many of it wait. No tenant has all places,
+// so that another one need not wait for something long to end.
+//
+// It is safe for concurrent use.
+type Gate struct {
+	mostRunning, mostWaiting int // of one tenant
+
+	mu      sync.Mutex
+	free    int
+	running map[string]int
+	waiting map[string][]*visitor
+	turns   []string // the tenants that wait, whose turn it is first
+}
+
+type visitor struct {
+	admitted chan struct{}
+	in       bool // under the mutex of the gate
+}
+
+// New returns a Gate. Of one tenant so many may wait.
+func New(places, waiting int) *Gate {
+	return &Gate{
+		mostRunning: places - places/4, mostWaiting: waiting, free: places,
+		running: map[string]int{}, waiting: map[string][]*visitor{},
+	}
+}
+
+// Enter returns when the tenant has a place; leave gives it back. The error is
+// ErrFull, or that of ctx.
+func (g *Gate) Enter(ctx context.Context, tenant string) (leave func(), err error) {
+	g.mu.Lock()
+	leave = func() { g.leave(tenant) }
+	if g.free > 0 && g.running[tenant] < g.mostRunning && len(g.waiting[tenant]) == 0 {
+		g.take(tenant)
+		g.mu.Unlock()
+		return leave, nil
+	}
+	if len(g.waiting[tenant]) >= g.mostWaiting {
+		g.mu.Unlock()
+		return nil, ErrFull
+	}
+	v := &visitor{admitted: make(chan struct{})}
+	if len(g.waiting[tenant]) == 0 {
+		g.turns = append(g.turns, tenant)
+	}
+	g.waiting[tenant] = append(g.waiting[tenant], v)
+	g.mu.Unlock()
+	select {
+	case <-v.admitted:
+		return leave, nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if v.in { // in the same moment
+		return leave, nil
+	}
+	g.remove(tenant, slices.Index(g.waiting[tenant], v))
+	return nil, context.Cause(ctx)
+}
+
+func (g *Gate) take(tenant string) {
+	g.free--
+	g.running[tenant]++
+}
+
+func (g *Gate) leave(tenant string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free++
+	if g.running[tenant]--; g.running[tenant] == 0 {
+		delete(g.running, tenant)
+	}
+	for g.free > 0 {
+		next, ok := g.next()
+		if !ok {
+			return
+		}
+		g.take(next)
+		v := g.waiting[next][0]
+		v.in = true
+		close(v.admitted)
+		g.remove(next, 0)
+		if at := slices.Index(g.turns, next); at >= 0 { // it waits for another turn
+			g.turns = append(slices.Delete(g.turns, at, at+1), next)
+		}
+	}
+}
+
+// next returns the tenant who runs least of those who wait and may, by turns.
+func (g *Gate) next() (next string, ok bool) {
+	least := g.mostRunning
+	for _, tenant := range g.turns {
+		if running := g.running[tenant]; running < least {
+			next, least, ok = tenant, running, true
+		}
+	}
+	return next, ok
+}
+
+// remove takes a visitor out of the line of a tenant.
+func (g *Gate) remove(tenant string, at int) {
+	line := slices.Delete(g.waiting[tenant], at, at+1)
+	g.waiting[tenant] = line
+	if len(line) == 0 {
+		delete(g.waiting, tenant)
+		g.turns = slices.DeleteFunc(g.turns, func(one string) bool { return one == tenant })
+	}
+}
+
+type tenantKey struct{}
+
+// With returns a context of a tenant.
+func With(ctx context.Context, tenant string) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+// Tenant returns the tenant of a context; "" when it has none.
+func Tenant(ctx context.Context) string {
+	tenant, _ := ctx.Value(tenantKey{}).(string)
+	return tenant
+}
