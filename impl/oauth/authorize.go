@@ -37,6 +37,10 @@ func (s *Server) AuthorizeForm(w http.ResponseWriter, r *http.Request) {
 
 // beginPage is begin for endpoints that people look at.
 func (s *Server) beginPage(w http.ResponseWriter, r *http.Request) *call {
+	if r.Method == http.MethodHead { // it has to change nothing, and these pages do nothing else
+		s.RefuseMethod(w, r, "GET, POST")
+		return nil
+	}
 	c := s.begin(w, r)
 	if c != nil {
 		w.Header()["Cache-Control"] = noStore
@@ -78,7 +82,7 @@ type authorization struct {
 	client *client
 	mode   string
 	scopes *scopes
-	claims []string
+	claims askedClaims
 	prompt []string
 	maxAge time.Duration // -1: none
 }
@@ -109,7 +113,7 @@ func (c *call) target(req *oauth.AuthorizationRequest, bad error) (*authorizatio
 		return nil, invalidRequest("redirect_uri is not registered for the application")
 	}
 	a := &authorization{call: c, req: req, client: of, maxAge: -1}
-	a.mode = responseMode(req)
+	a.mode = responseMode(req, of.ResponseTypes)
 	return a, nil
 }
 
@@ -262,6 +266,12 @@ func (a *authorization) proceed() error {
 	if err != nil {
 		return err
 	}
+	if wanted := a.claims.user; wanted != "" {
+		if expected != "" && expected != wanted {
+			return refuse("login_required", "claims and id_token_hint are about different users")
+		}
+		expected = wanted
+	}
 	sessions, err := a.Pages.Browser(a.r, a.instance)
 	if err != nil {
 		return err
@@ -290,6 +300,15 @@ func (a *authorization) proceed() error {
 	}
 	if !since.IsZero() {
 		flow.NotBefore = since.Unix()
+	}
+	if expected != "" && flow.LoginHint == "" { // nobody else can sign in, so their name is there already
+		found, err := a.state(about{user: expected})
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			flow.LoginHint = found.loginName()
+		}
 	}
 	a.Pages.Begin(a.w, a.r, a.instance, flow)
 	return nil
@@ -334,6 +353,12 @@ func (a *authorization) complete(session *login.Session) error {
 	}
 	if !a.scopes.belongs(session.OrgID, a.scopes.orgDomain) {
 		return refuse(oauth.AccessDenied, "the user does not belong to the organization")
+	}
+	if a.claims.user != "" && session.UserID != a.claims.user {
+		return refuse("login_required", "the user is not the one that claims asks for")
+	}
+	if len(a.claims.acrs) > 0 && !slices.Contains(a.claims.acrs, acr(session.AMR)) {
+		return refuse(oauth.AccessDenied, "the user did not authenticate in the way that claims asks for")
 	}
 	if a.req.ResponseType == responseCode {
 		return a.sendCode(session)

@@ -106,6 +106,9 @@ func (c *call) shown(id, formSecret, assertion, kind string) (credentials, error
 		if kind != assertionType {
 			return shown, invalidRequest("client_assertion_type has to be %s", assertionType)
 		}
+		if assertion == "" {
+			return shown, invalidRequest("client_assertion is missing")
+		}
 		shown.method, shown.assertion = methodJWT, assertion
 		mechanisms++
 	}
@@ -178,7 +181,19 @@ type service struct {
 	jwt                     bool
 }
 
-// authenticateService returns the service user that a request comes from.
+// serviceOf returns the service user that a request comes from, by a secret or a key.
+func (c *call) serviceOf(shown credentials) (*service, error) {
+	if shown.method != methodJWT {
+		return c.authenticateService(shown)
+	}
+	found, err := c.serviceByAssertion(shown.assertion)
+	if err == nil && (found == nil || shown.id != "" && shown.id != found.username && shown.id != found.userID) {
+		err = errClient
+	}
+	return found, err
+}
+
+// authenticateService returns the service user that shows its secret.
 func (c *call) authenticateService(shown credentials) (*service, error) {
 	if shown.method != methodBasic && shown.method != methodPost || len(shown.id) > 400 {
 		return nil, errClient

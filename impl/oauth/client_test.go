@@ -125,7 +125,7 @@ func TestSEC051_OneMechanismOfOneClient(t *testing.T) {
 		{"Bearer", []string{"client_id", web.ClientID}, []option{bearer(token)}, "invalid_client"},
 		{"an assertion of no type", assertion()[2:], nil, "invalid_request"},
 		{"an assertion of another type", append(assertion()[2:], "client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:saml2-bearer"), nil, "invalid_request"},
-		{"a type without an assertion", assertion()[:2], nil, "invalid_client"},
+		{"a type without an assertion", assertion()[:2], nil, "invalid_request"},
 	} {
 		for _, at := range []string{tokenPath, revokePath, introspectPath} {
 			form := pairs(append([]string{"grant_type", "refresh_token", "refresh_token", "x", "token", token}, test.form...)...)

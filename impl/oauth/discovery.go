@@ -8,10 +8,13 @@ import (
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/signing"
 )
 
 const (
+	configurationPath = "/.well-known/openid-configuration"
+
 	authorizePath  = "/oauth/v2/authorize"
 	introspectPath = "/oauth/v2/introspect"
 	revokePath     = "/oauth/v2/revoke"
@@ -34,7 +37,15 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 		s.Refuse(w, r, err)
 		return
 	}
-	prepared, err := s.document(documentKey{s.Issuer(r.Host, instance), strings.Join(s.Pages.Languages(r, instance), " ")})
+	key := documentKey{issuer: s.Issuer(r.Host, instance), locales: strings.Join(s.Pages.Languages(r, instance), " "), create: instance.AllowRegistration}
+	err = s.Enabled(r.Context(), policyv1.Feature_FEATURE_OIDC_TOKEN_EXCHANGE, instance)
+	if key.exchange = err == nil; isOff(err) {
+		err = nil
+	}
+	var prepared *document
+	if err == nil {
+		prepared, err = s.document(key)
+	}
 	if err != nil {
 		s.Refuse(w, r, err)
 		return
@@ -43,7 +54,10 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 }
 
 // documentKey is all that a document depends on.
-type documentKey struct{ issuer, locales string }
+type documentKey struct {
+	issuer, locales  string
+	exchange, create bool // whether tokens are exchanged, and people can register
+}
 
 // maxDocuments bounds what is kept: hosts are chosen by requests (SEC-293).
 const maxDocuments = 1000
@@ -78,6 +92,14 @@ func configuration(key documentKey) *oauth.Configuration {
 	all := []string{"client_secret_basic", "client_secret_post", "private_key_jwt", "none"}
 	few := []string{"client_secret_basic", "private_key_jwt"}
 	acrs := []string{acrOne, acrMany}
+	grants := []string{typeCode, "implicit", typeRefresh, typeCredentials, typeAssertion}
+	if key.exchange {
+		grants = append(grants, typeExchange)
+	}
+	prompts := []string{promptNone, promptLogin, promptSelect}
+	if key.create {
+		prompts = append(prompts, promptCreate)
+	}
 	return &oauth.Configuration{
 		Issuer:                issuer,
 		AuthorizationEndpoint: issuer + authorizePath,
@@ -91,7 +113,7 @@ func configuration(key documentKey) *oauth.Configuration {
 		ScopesSupported:                  []string{scopeOpenID, scopeProfile, scopeEmail, scopePhone, scopeAddress, scopeOffline},
 		ResponseTypesSupported:           []string{responseCode, responseIDToken, responseBoth},
 		ResponseModesSupported:           []string{modeQuery, modeFragment, modeForm},
-		GrantTypesSupported:              []string{typeCode, "implicit", typeRefresh, typeCredentials, typeAssertion, typeExchange},
+		GrantTypesSupported:              grants,
 		SubjectTypesSupported:            []string{"public"},
 		IdTokenSigningAlgValuesSupported: signs,
 		AcrValuesSupported:               &acrs,
@@ -109,7 +131,7 @@ func configuration(key documentKey) *oauth.Configuration {
 		UiLocalesSupported:                         &locales,
 		ClaimTypesSupported:                        []string{"normal"},
 		CodeChallengeMethodsSupported:              []string{methodS256},
-		PromptValuesSupported:                      []string{promptNone, promptLogin, promptSelect, promptCreate},
+		PromptValuesSupported:                      prompts,
 		ClaimsParameterSupported:                   true,
 		RequestParameterSupported:                  false,
 		RequestUriParameterSupported:               false,

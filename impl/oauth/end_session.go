@@ -125,7 +125,7 @@ func (c *call) logout(req *oauth.LogoutRequest, err error) {
 	// browser here, but not fetch this in passing, and without a hint not leave again
 	// unseen (SEC-131).
 	confirmed := req.Confirm != "" && c.Pages.SignOutConfirmed(c.r, c.instance, url.Values{"form": {req.Form}, "confirm": {req.Confirm}})
-	asks := known == nil && to != "" || !navigates(c.r)
+	asks := known == nil && (to != "" || elsewhere(c.r)) || !navigates(c.r)
 	if asks && !confirmed {
 		c.Pages.ConfirmSignOut(c.w, c.r, c.instance, params)
 		return
@@ -173,6 +173,12 @@ func navigates(r *http.Request) bool {
 		return false
 	}
 	return r.Method == http.MethodGet || site == "" || site == "same-origin" || site == "none"
+}
+
+// elsewhere reports whether a browser says that a page of another site sent it.
+func elsewhere(r *http.Request) bool {
+	site := r.Header.Get("Sec-Fetch-Site")
+	return site != "" && site != "same-origin" && site != "none"
 }
 
 // afterLogout returns where the browser goes after a logout, "" when it stays, and

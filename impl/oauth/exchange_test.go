@@ -378,7 +378,7 @@ func TestSEC103_ImpersonationNeedsThePermission(t *testing.T) {
 			got := w.a.exchange("web", changes...)
 			switch {
 			case !test.may:
-				w.a.refused(what, got, "access_denied")
+				w.a.refused(what, got, "invalid_request")
 			case kind == typeUser: // neither has an audience that the client may have
 				w.a.refused(what, got, "invalid_target")
 			default:
@@ -405,7 +405,7 @@ func TestSEC103_ImpersonationNeedsThePermission(t *testing.T) {
 	// The permission may be taken away at any time.
 	id := w.value("SELECT id FROM memberships WHERE instance_id = $1 AND user_id = $2", w.a.instance(), w.a.users["helper"].ID)
 	w.a.must(http.MethodDelete, "/resources/v3alpha/memberships/"+id, "")
-	w.a.refused("a permission that is gone", w.a.exchange("web", "subject_token", subject("alice"), "actor_token", actor("helper"), "actor_token_type", typeAccess), "access_denied")
+	w.a.refused("a permission that is gone", w.a.exchange("web", "subject_token", subject("alice"), "actor_token", actor("helper"), "actor_token_type", typeAccess), "invalid_request")
 }
 
 func TestSEC104_ImpersonationIsSeenAndShort(t *testing.T) {

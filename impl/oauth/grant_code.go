@@ -38,13 +38,25 @@ func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenR
 	if code.GetClientId() != of.ClientID || c.now.Unix() >= code.GetExpiresAt() {
 		return nil, errCode
 	}
-	if code.GetRedirectUri() != req.RedirectUri || !proves(req.CodeVerifier, code.GetChallenge()) {
-		if err := c.spend(code, of); err != nil { // nobody gets to guess (SEC-034)
-			return nil, err
-		}
-		return nil, invalidGrant("redirect_uri or code_verifier is not that of the authorization request; the code is spent")
+	switch {
+	case code.GetChallenge() != "" && req.CodeVerifier == "": // that is no guess
+		return nil, invalidRequest("code_verifier is missing")
+	case code.GetRedirectUri() != req.RedirectUri:
+		return nil, c.guessed(code, of, "redirect_uri is not that of the authorization request")
+	case code.GetChallenge() == "" && req.CodeVerifier != "":
+		return nil, c.guessed(code, of, "code_verifier is given, but the authorization request had no code_challenge")
+	case !proves(req.CodeVerifier, code.GetChallenge()):
+		return nil, c.guessed(code, of, "code_verifier is not what the code_challenge was made of")
 	}
 	return c.redeemFor(of, code)
+}
+
+// guessed spends a code whose proof was wrong: nobody gets to guess (SEC-034).
+func (c *call) guessed(code *tokenv1.Code, of *client, why string) error {
+	if err := c.spend(code, of); err != nil {
+		return err
+	}
+	return invalidGrant("%s; the code is spent", why)
 }
 
 // proves reports whether a verifier is what a challenge was made of; without one
@@ -86,7 +98,7 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	generation := int32(0)
 	if sc.has(scopeOffline) && of.may(grantRefresh) {
 		generation = 1
-		i.refresh, err = c.refreshToken(t, generation)
+		i.refresh, err = c.refreshToken(t, generation, false)
 		if err != nil {
 			return nil, err
 		}
@@ -104,10 +116,11 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	return res, err
 }
 
-// refreshToken makes the refresh token of a generation.
-func (c *call) refreshToken(t *tokenv1.AccessToken, generation int32) (string, error) {
+// refreshToken makes the refresh token of a generation. The access tokens it is
+// exchanged for are JWTs if that is asked for, or what the client is set to.
+func (c *call) refreshToken(t *tokenv1.AccessToken, generation int32, jwt bool) (string, error) {
 	return c.Box.Seal(c.ctx(), c.instance.ID, token.Refresh, &tokenv1.RefreshToken{
-		GrantId: t.GetGrantId(), Generation: generation, ClientId: t.GetClientId(), UserId: t.GetUserId(),
+		GrantId: t.GetGrantId(), Generation: generation, ClientId: t.GetClientId(), UserId: t.GetUserId(), Jwt: jwt,
 	})
 }
 
@@ -156,6 +169,9 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	if sc, err = c.grantable(sc, of.roles, of.OrgID); err != nil { // what the project lost since (SEC-098)
 		return nil, err
 	}
+	if len(sc.list) == 0 {
+		return nil, invalidScope("none of the scopes can be granted any more")
+	}
 	if !sc.belongs(found.OrgID, found.Domain) {
 		return nil, errRefresh
 	}
@@ -168,16 +184,20 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 // narrowed returns the scopes that a refresh asks for, of those that were granted
 // (SEC-094).
 func narrowed(granted []string, asked string) (*scopes, error) {
-	if asked == "" {
+	list := spaceless(asked)
+	if len(list) == 0 {
 		return sortScopes(granted), nil
 	}
-	list := spaceless(asked)
+	sc, err := readScopes(asked)
+	if err != nil {
+		return nil, err
+	}
 	for _, scope := range list {
 		if !slices.Contains(granted, scope) {
 			return nil, invalidScope("scope goes beyond what was granted")
 		}
 	}
-	return readScopes(asked)
+	return sc, nil
 }
 
 func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
@@ -185,9 +205,9 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 	t.SessionId, t.ClientId, t.AppId, t.UserId = found.Session, of.ClientID, of.ID, found.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
 	t.ExpiresAt = min(t.ExpiresAt, found.EndsAt.Unix())
-	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
+	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: old.GetJwt() || of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
 	var err error
-	if i.refresh, err = c.refreshToken(t, old.GetGeneration()+1); err != nil {
+	if i.refresh, err = c.refreshToken(t, old.GetGeneration()+1, old.GetJwt()); err != nil {
 		return nil, err
 	}
 	res, err := c.issue(i)

@@ -151,7 +151,7 @@ func (x *exchange) idParty(text string, bad error) (*party, error) {
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || !x.now.Before(found.ends) {
+	if found == nil {
 		return nil, bad
 	}
 	issuedTo, err := x.call.client(found.clientID)
@@ -161,8 +161,12 @@ func (x *exchange) idParty(text string, bad error) (*party, error) {
 	if issuedTo == nil || issuedTo.ProjectID != x.client.ProjectID {
 		return nil, bad
 	}
+	ends := found.ends.Unix() - issuedTo.skew()
+	if x.now.Unix() >= ends {
+		return nil, bad
+	}
 	return &party{AccessToken: &tokenv1.AccessToken{
-		UserId: found.userID, SessionId: found.sessionID, Actor: found.actor, ExpiresAt: found.ends.Unix(), AuthTime: found.authTime, Amr: found.amr,
+		UserId: found.userID, SessionId: found.sessionID, Actor: found.actor, ExpiresAt: ends, AuthTime: found.authTime, Amr: found.amr,
 		Audience: []string{issuedTo.ClientID, issuedTo.ProjectID},
 	}}, nil
 }
@@ -199,16 +203,22 @@ func (x *exchange) acts() bool {
 	return x.actor != nil && (x.actor.GetUserId() != x.subject.GetUserId() || len(x.actor.GetActor()) > 0)
 }
 
-// permit refuses to act in the name of who the actor may not.
+// permit refuses to act in the name of who the actor may not, and to go on with what
+// an actor began who may not any more. A policy that says no is invalid_request (RFC
+// 8693, section 2.2.2).
 func (x *exchange) permit() error {
-	if x.actor == nil || x.actor.GetUserId() == x.subject.GetUserId() {
+	actor := actorOf(x.subject.GetActor())
+	if x.actor != nil && x.actor.GetUserId() != x.subject.GetUserId() {
+		actor = x.actor.GetUserId()
+	}
+	if actor == "" {
 		return nil
 	}
-	may, err := x.Roles.MayImpersonate(x.ctx(), x.DB.Pool, x.actor.GetUserId(), policy.Place{
+	may, err := x.Roles.MayImpersonate(x.ctx(), x.DB.Pool, actor, policy.Place{
 		InstanceID: x.instance.ID, OrgID: x.state.OrgID, UserID: x.state.ID,
 	})
 	if err == nil && !may {
-		err = refuse(oauth.AccessDenied, "the actor may not act in the name of the subject")
+		err = invalidRequest("the actor may not act in the name of the subject")
 	}
 	return err
 }
@@ -240,7 +250,7 @@ func (x *exchange) limit() error {
 		return invalidScope("the subject does not belong to the organization")
 	}
 	if may, err := x.mayUse(x.client, x.state.ID, x.state.OrgID); err != nil || !may {
-		return orElse(err, refuse(oauth.AccessDenied, "the subject may not use the application"))
+		return orElse(err, invalidRequest("the subject may not use the application"))
 	}
 	return x.limitAudience()
 }
@@ -317,7 +327,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 		}
 	}
 	requested := x.req.RequestedTokenType
-	i := &issuance{access: t, scopes: x.scopes, state: x.state, client: x.client, jwt: requested == typeJWT, id: x.scopes.has(scopeOpenID)}
+	i := &issuance{access: t, scopes: x.scopes, state: x.state, client: x.client, jwt: requested == typeJWT, id: x.scopes.has(scopeOpenID), idEnds: t.GetExpiresAt()}
 	if requested == typeIDToken {
 		return x.issueID(i)
 	}
@@ -326,7 +336,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 		generation, t.GrantId = 1, x.NewID()
 		t.Id = t.GetGrantId() + "." + x.NewID()
 		var err error
-		if i.refresh, err = x.refreshToken(t, generation); err != nil {
+		if i.refresh, err = x.refreshToken(t, generation, i.jwt); err != nil {
 			return nil, err
 		}
 	} else {
@@ -359,7 +369,7 @@ func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
 		return nil, err
 	}
 	return &oauth.TokenResponse{
-		AccessToken: text, TokenType: oauth.TokenResponseTokenTypeNA, ExpiresIn: int64(idLife.Seconds()),
+		AccessToken: text, TokenType: oauth.TokenResponseTokenTypeNA, ExpiresIn: i.idEnds - x.now.Unix(),
 		IssuedTokenType: typeIDToken, Scope: strings.Join(i.scopes.list, " "),
 	}, x.record(i.access)
 }

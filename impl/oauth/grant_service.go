@@ -26,14 +26,35 @@ func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*o
 
 // jwtProfile issues a token to a service user that signs an assertion (RFC 7523,
 // section 2.1).
-func (c *call) jwtProfile(req *oauth.TokenRequest, _ credentials) (*oauth.TokenResponse, error) {
-	bad := invalidGrant("the assertion is not good")
+func (c *call) jwtProfile(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
 	if req.Assertion == "" {
 		return nil, invalidRequest("assertion is missing")
 	}
-	jwt, err := token.ParseJWT(req.Assertion)
+	if shown.method != methodNone { // nobody has to, but what is shown has to be right (RFC 7521, section 4.1)
+		_, err := c.authenticateService(shown)
+		if errors.Is(err, errClient) {
+			_, err = c.authenticate(shown, methodBasic, methodPost, methodJWT)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	of, err := c.serviceByAssertion(req.Assertion)
+	if err == nil && of == nil {
+		err = invalidGrant("the assertion is not good")
+	}
 	if err != nil {
-		return nil, bad
+		return nil, err
+	}
+	return c.issueService(of, req, typeAssertion, true)
+}
+
+// serviceByAssertion returns the service user that signed an assertion; nil when it is
+// not good.
+func (c *call) serviceByAssertion(text string) (*service, error) {
+	jwt, err := token.ParseJWT(text)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is no JWT
 	}
 	key, err := c.serviceKey(jwt.KeyID)
 	if err != nil {
@@ -41,17 +62,12 @@ func (c *call) jwtProfile(req *oauth.TokenRequest, _ credentials) (*oauth.TokenR
 	}
 	issuer, _ := jwt.Claims.Text("iss")
 	if key == nil || key.UserID != issuer || key.ExpirationDate != nil && !c.now.Before(*key.ExpirationDate) {
-		return nil, bad
+		return nil, nil
 	}
-	good, err := c.checkAssertion(jwt, key.public, issuer, issuer, true)
-	if err == nil && !good {
-		err = bad
-	}
-	if err != nil {
+	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer, true); err != nil || !good {
 		return nil, err
 	}
-	of := &service{key.UserID, key.OrgID, key.Username, key.AccessTokenType == jwtAccessTokens}
-	return c.issueService(of, req, typeAssertion, true)
+	return &service{key.UserID, key.OrgID, key.Username, key.AccessTokenType == jwtAccessTokens}, nil
 }
 
 // audienceUser begins the audience that every token of a service user has: no ID of
@@ -70,13 +86,13 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 		return nil, err
 	}
 	sc = sc.without(func(scope string) bool { return scope == scopeOffline })
-	if len(sc.list) == 0 {
-		return nil, invalidScope("none of the scopes is known")
-	}
 	if len(sc.projects) > 0 || len(sc.roles) > 0 { // a service user is in no project, so it has no roles of one
 		if sc, err = c.grantable(sc, nil, of.orgID); err != nil {
 			return nil, err
 		}
+	}
+	if len(sc.list) == 0 {
+		return nil, invalidScope("none of the scopes is known, and one that a service user can have")
 	}
 	if sc.org != "" && sc.org != of.orgID {
 		return nil, invalidScope("the user does not belong to the organization")

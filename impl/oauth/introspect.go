@@ -138,7 +138,7 @@ func (c *call) revoke(req *oauth.RevocationRequest) error {
 	case err == nil:
 		clientID, appID = of.ClientID, of.ID
 	case errors.Is(err, errClient):
-		user, serviceErr := c.authenticateService(shown)
+		user, serviceErr := c.serviceOf(shown)
 		if serviceErr != nil {
 			return serviceErr
 		}

@@ -438,7 +438,7 @@ func TestSEC121_BearerTokensAreInTheHeader(t *testing.T) {
 		"no scheme":            {w.a.call(http.MethodGet, userinfoPath, "", header("Authorization", token)), 401},
 		"nothing":              {w.a.call(http.MethodGet, userinfoPath, ""), 401},
 		"a wrong one":          {w.a.userinfo("x"), 401},
-		"without openid":       {w.a.userinfo(w.a.service("robot", "profile").text("access_token")), 401},
+		"without openid":       {w.a.userinfo(w.a.service("robot", "profile").text("access_token")), 403},
 		"the API by header":    {w.a.api(token, http.MethodGet, self, ""), 200},
 		"the API by query":     {w.a.call(http.MethodGet, self+"?access_token="+token, ""), 401},
 		"the API by cookie":    {w.a.call(http.MethodGet, self, "", cookie), 401},

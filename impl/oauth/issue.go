@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -32,7 +31,8 @@ type issuance struct {
 	client  *client // nil for a service user
 	jwt     bool    // the form of the access token
 	refresh string
-	id      bool // an ID token too
+	id      bool  // an ID token too
+	idEnds  int64 // when the ID token ends at the latest; 0: as every other one
 	nonce   string
 	code    string // an ID token of the authorization endpoint goes with it
 }
@@ -117,7 +117,11 @@ func (i *issuance) skew() int64 {
 	if i.client == nil {
 		return 0
 	}
-	return int64(time.Duration(i.client.ClockSkewNanos).Round(time.Second).Seconds())
+	return i.client.skew()
+}
+
+func (c *client) skew() int64 {
+	return int64(time.Duration(c.ClockSkewNanos).Round(time.Second).Seconds())
 }
 
 // idToken makes an ID token (OpenID Connect Core, section 2). It carries the claims
@@ -134,7 +138,11 @@ func (c *call) idToken(i *issuance, access string) (string, error) {
 	o.string("sub", t.GetUserId())
 	o.strings("aud", []string{clientID})
 	o.string("azp", clientID)
-	o.number("exp", c.now.Add(idLife).Unix()+skew)
+	ends := c.now.Add(idLife).Unix()
+	if i.idEnds != 0 {
+		ends = min(ends, i.idEnds)
+	}
+	o.number("exp", ends+skew)
 	o.number("iat", c.now.Unix()-skew)
 	if t.GetAuthTime() != 0 {
 		o.number("auth_time", t.GetAuthTime()-skew)
@@ -195,31 +203,6 @@ const (
 	placeUserinfo = "userinfo:"
 	placeIDToken  = "id_token:"
 )
-
-// readClaims reads the parameter claims: the standard claims it names, as
-// place:name. Values and essential do not change the answer.
-func readClaims(text string) ([]string, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var places struct {
-		UserInfo map[string]json.RawMessage `json:"userinfo"`
-		IDToken  map[string]json.RawMessage `json:"id_token"`
-	}
-	if err := json.Unmarshal([]byte(text), &places); err != nil {
-		return nil, invalidRequest("claims is not an object as OpenID Connect Core 5.5 has it")
-	}
-	asked := map[string]map[string]json.RawMessage{placeUserinfo: places.UserInfo, placeIDToken: places.IDToken}
-	var found []string
-	for _, place := range []string{placeUserinfo, placeIDToken} {
-		for _, name := range standardClaims {
-			if _, ok := asked[place][name]; ok {
-				found = append(found, place+name)
-			}
-		}
-	}
-	return found, nil
-}
 
 // claimsAt returns the names that were asked for at a place.
 func claimsAt(claims []string, place string) []string {

@@ -134,8 +134,16 @@ func TestSEC131_NobodyElseEndsASession(t *testing.T) {
 	}
 	b = w.a.signedIn("alice")
 	b.open(endSessionPath, set("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")...)
-	if b.alive() {
-		t.Error("a link does not end the session")
+	if !b.alive() {
+		t.Error("a link on another site ends the session, unasked")
+	}
+	b.open(endSessionPath, set("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")...)
+	if b.fill("confirm", "yes"); b.alive() {
+		t.Error("a link does not end the session, although the user wants it")
+	}
+	b = w.a.signedIn("alice")
+	if b.send(http.MethodHead, endSessionPath, nil); b.got.Status != http.StatusMethodNotAllowed || !b.alive() {
+		t.Errorf("HEAD: %d", b.got.Status)
 	}
 }
 

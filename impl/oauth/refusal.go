@@ -50,10 +50,23 @@ var errClient = refuse(oauth.InvalidClient, "the client is unknown, or its authe
 
 // featureOff is what a feature that is off looks like here (SEC-100).
 func featureOff(err error) error {
-	if off, ok := errors.AsType[*fault.Error](err); ok && off.Kind == fault.FailedPrecondition {
+	if isOff(err) {
 		return refuse(oauth.UnsupportedGrantType, "the grant type is switched off")
 	}
 	return err
+}
+
+// isOff reports whether an error says that a feature is off.
+func isOff(err error) bool {
+	off, ok := errors.AsType[*fault.Error](err)
+	return ok && off.Kind == fault.FailedPrecondition
+}
+
+// RefuseMethod answers a request whose method an endpoint does not have.
+func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
+	w.Header().Set("Allow", allowed)
+	c := &call{Server: s, w: w, r: r}
+	c.answer(http.StatusMethodNotAllowed, &oauth.OAuthError{Error: oauth.InvalidRequest, ErrorDescription: r.Method + " is not allowed here, only " + allowed})
 }
 
 // refusalOf returns what a client may see of an error, and logs what it may not.

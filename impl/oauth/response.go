@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
@@ -37,13 +38,17 @@ var responseTypes = map[string]int16{
 
 // responseMode returns how the answer to a request is sent: as it asks for, if that
 // is known and leaks no token into a query (SEC-006), else as its response type has
-// it.
-func responseMode(req *oauth.AuthorizationRequest) string {
+// it. A response type that the application does not have says nothing: then those
+// that it has decide.
+func responseMode(req *oauth.AuthorizationRequest, configured []int16) string {
 	asked := req.ResponseMode
 	if asked == "" && req.Request != "" {
 		asked = modeInside(req.Request)
 	}
-	code := req.ResponseType == responseCode || responseTypes[req.ResponseType] == 0
+	code := req.ResponseType == responseCode || req.ResponseType == ""
+	if req.ResponseType != "" && !slices.Contains(configured, responseTypes[req.ResponseType]) {
+		code = slices.Contains(configured, responseTypes[responseCode])
+	}
 	switch {
 	case asked == modeForm || asked == modeFragment, asked == modeQuery && code:
 		return asked
@@ -133,7 +138,7 @@ func (c *call) redirect(address string) {
 func (a *authorization) sendCode(session *login.Session) error {
 	code, err := a.Box.Seal(a.ctx(), a.instance.ID, token.Code, &tokenv1.Code{
 		Id: a.NewID(), ClientId: a.client.ClientID, RedirectUri: a.req.RedirectUri, Challenge: a.req.CodeChallenge, Nonce: a.req.Nonce,
-		Scopes: a.scopes.list, Audience: a.scopes.audience(a.client.ClientID, a.client.ProjectID), Claims: a.claims,
+		Scopes: a.scopes.list, Audience: a.scopes.audience(a.client.ClientID, a.client.ProjectID), Claims: a.claims.names,
 		UserId: session.UserID, SessionId: session.ID, AuthTime: session.AuthTime.Unix(), Amr: session.AMR,
 		ExpiresAt: a.now.Add(codeLife).Unix(),
 	})
@@ -148,7 +153,7 @@ func (a *authorization) sendCode(session *login.Session) error {
 func (a *authorization) sendTokens(session *login.Session) error {
 	t := a.newAccess("")
 	t.SessionId, t.ClientId, t.AppId, t.UserId = session.ID, a.client.ClientID, a.client.ID, session.UserID
-	t.Audience, t.AuthTime, t.Amr, t.Claims = a.scopes.audience(a.client.ClientID, a.client.ProjectID), session.AuthTime.Unix(), session.AMR, a.claims
+	t.Audience, t.AuthTime, t.Amr, t.Claims = a.scopes.audience(a.client.ClientID, a.client.ProjectID), session.AuthTime.Unix(), session.AMR, a.claims.names
 	parts := a.client.tokenParts(a.scopes, t.Claims)
 	if a.req.ResponseType == responseIDToken {
 		parts |= a.scopes.parts()
@@ -161,16 +166,14 @@ func (a *authorization) sendTokens(session *login.Session) error {
 		return refuse("login_required", "the user has to sign in")
 	}
 	i := &issuance{access: t, scopes: a.scopes, state: found, client: a.client, jwt: a.client.AccessTokenType == jwtAccessTokens, id: true, nonce: a.req.Nonce}
-	params := url.Values{}
+	params := url.Values{"token_type": {"Bearer"}, "scope": {strings.Join(a.scopes.list, " ")}}
 	access := ""
 	if a.req.ResponseType != responseIDToken {
 		if access, err = a.accessToken(i); err != nil {
 			return err
 		}
 		params.Set("access_token", access)
-		params.Set("token_type", "Bearer")
 		params.Set("expires_in", seconds(accessLife))
-		params.Set("scope", strings.Join(a.scopes.list, " "))
 	}
 	idToken, err := a.idToken(i, access)
 	if err != nil {

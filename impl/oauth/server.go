@@ -145,6 +145,16 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 	}
 	header := w.Header()
 	header.Add("Vary", "Origin")
+	if r.URL.Path == keysPath || r.URL.Path == configurationPath { // anybody's, see servePublic
+		if preflight {
+			header["Access-Control-Allow-Origin"] = anyOrigin
+			header.Set("Access-Control-Allow-Methods", "GET")
+			header.Set("Access-Control-Allow-Headers", "If-None-Match, Cache-Control")
+			header.Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+		}
+		return preflight
+	}
 	if s.mayRead(r, origin) {
 		header.Set("Access-Control-Allow-Origin", origin)
 		header.Set("Access-Control-Expose-Headers", "WWW-Authenticate, X-Request-Id")

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"encoding/json"
 	"slices"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
@@ -47,8 +48,14 @@ func notNil(list []string) []string {
 	return list
 }
 
-// stateOf is state for a token, whose application has to be active too.
+// stateOf is state for a token, whose application has to be active too, and who acts in
+// the name of the user.
 func (c *call) stateOf(t *tokenv1.AccessToken, a about) (*state, error) {
+	if actor := actorOf(t.GetActor()); actor != "" {
+		if acting, err := c.state(about{user: actor}); err != nil || acting == nil {
+			return nil, err
+		}
+	}
 	if t.GetAppId() != "" {
 		of, err := c.client(t.GetClientId())
 		if err != nil || of == nil || of.ID != t.GetAppId() {
@@ -56,6 +63,17 @@ func (c *call) stateOf(t *tokenv1.AccessToken, a about) (*state, error) {
 		}
 	}
 	return c.state(a)
+}
+
+// actorOf returns who acts, by the claim act; "" is nobody.
+func actorOf(act []byte) string {
+	var claim struct {
+		Sub string `json:"sub"`
+	}
+	if len(act) > 0 {
+		_ = json.Unmarshal(act, &claim) // what actClaim wrote
+	}
+	return claim.Sub
 }
 
 // parts is what the claims of scopes need.

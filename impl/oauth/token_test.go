@@ -202,9 +202,14 @@ func TestSEC035_VerifierIfAndOnlyIfChallenge(t *testing.T) {
 				form.Set("code_verifier", test.verifier)
 			}
 			got := w.a.as(app, tokenPath, form)
-			if what := fmt.Sprintf("%s: challenge of %.10q, verifier %.10q", app, test.challenge, test.verifier); test.good {
+			switch what := fmt.Sprintf("%s: challenge of %.10q, verifier %.10q", app, test.challenge, test.verifier); {
+			case test.good:
 				w.a.granted(what, got)
-			} else {
+			case test.verifier == "": // which proves nothing and guesses nothing
+				w.a.refused(what, got, "invalid_request")
+				form.Set("code_verifier", test.challenge)
+				w.a.granted(what+", then the right one", w.a.as(app, tokenPath, form))
+			default:
 				w.a.refused(what, got, "invalid_grant")
 			}
 		}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -40,6 +41,8 @@ func (c *call) userinfo(formToken string) {
 	}
 	body, err := c.userClaims(text)
 	switch {
+	case errors.Is(err, errNoOpenID):
+		c.failBearer(errNoOpenID)
 	case err != nil:
 		c.fail(err)
 	case body == nil:
@@ -75,11 +78,15 @@ func (c *call) failBearer(refusal *Refusal) {
 	if refusal.Code != string(oauth.InvalidRequest) {
 		challenge += `, error="` + refusal.Code + `", error_description="` + refusal.Description + `"`
 	}
-	if refusal.Status == http.StatusUnauthorized {
+	if refusal.Status == http.StatusUnauthorized || refusal.Status == http.StatusForbidden {
 		c.w.Header().Set("WWW-Authenticate", challenge)
 	}
 	c.answer(refusal.Status, &oauth.OAuthError{Error: oauth.OAuthErrorError(refusal.Code), ErrorDescription: refusal.Description})
 }
+
+// errNoOpenID is the answer to tokens of requests that were none of OpenID Connect (RFC
+// 6750, section 3.1).
+var errNoOpenID = &Refusal{string(oauth.InsufficientScope), "the access token lacks the scope openid", http.StatusForbidden}
 
 // userClaims returns the claims as JSON; nil when the token is not good.
 func (c *call) userClaims(text string) ([]byte, error) {
@@ -88,9 +95,6 @@ func (c *call) userClaims(text string) ([]byte, error) {
 		return nil, err
 	}
 	sc := sortScopes(t.GetScopes())
-	if !sc.has(scopeOpenID) {
-		return nil, nil
-	}
 	what, asserted, project := aboutToken(t, sc), false, ""
 	if t.GetAppId() != "" {
 		of, err := c.client(t.GetClientId())
@@ -106,6 +110,9 @@ func (c *call) userClaims(text string) ([]byte, error) {
 	found, err := c.stateOf(t, what)
 	if err != nil || found == nil {
 		return nil, err
+	}
+	if !sc.has(scopeOpenID) {
+		return nil, errNoOpenID
 	}
 	o := newClaimSet()
 	o.string("sub", found.ID)

@@ -112,9 +112,7 @@ func (s *Server) unserved(w http.ResponseWriter, r *http.Request, mux *http.Serv
 		s.refuse(w, r, unknownPath(r.URL.Path))
 		return
 	}
-	methods := strings.Join(allowed, ", ")
-	w.Header().Set("Allow", methods)
-	s.refuse(w, r, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", r.Method, methods))
+	s.public.RefuseMethod(w, r, strings.Join(allowed, ", "))
 }
 
 // withLimit serves a request whose work ends after a while, as that of a call does.

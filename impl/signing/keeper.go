@@ -133,6 +133,9 @@ func (t *tending) tend(ctx context.Context, rotation Rotation) error {
 		}
 		return t.add(ctx, algorithm, next, due)
 	}
+	if coming != nil && rotation.Force {
+		return t.hasten(ctx, coming, rotation.Algorithm)
+	}
 	if coming == nil || t.now.Before(coming.DueDate) {
 		return nil
 	}
@@ -188,6 +191,26 @@ func (t *tending) move(ctx context.Context, id string, state int16, due time.Tim
 		return err
 	}
 	return t.record(ctx, id, payload)
+}
+
+// hasten lets a key that is published already sign as soon as verifiers know it. One of
+// another algorithm than is wanted has signed nothing yet, and is replaced.
+func (t *tending) hasten(ctx context.Context, coming *db.SigningKey, wanted Algorithm) error {
+	if wanted != "" && wanted != Algorithm(coming.Algorithm) {
+		if err := t.delete(ctx, coming.ID); err != nil {
+			return err
+		}
+		if err := t.record(ctx, coming.ID, &eventv1.WebKeyRemoved{KeyId: coming.ID}); err != nil {
+			return err
+		}
+		return t.add(ctx, wanted, next, t.now.Add(publishedFor))
+	}
+	soonest := coming.CreationDate.Add(publishedFor)
+	if !soonest.Before(coming.DueDate) {
+		return nil
+	}
+	t.changed = true
+	return t.queries.MoveSigningKey(ctx, t.tx, db.MoveSigningKeyParams{InstanceID: t.instanceID, ID: coming.ID, State: next, DueDate: soonest})
 }
 
 // putAway takes a retired key out of the key set.

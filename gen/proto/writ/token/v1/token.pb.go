@@ -198,7 +198,9 @@ type RefreshToken struct {
 	// The client it was issued to.
 	ClientId string `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`
 	// The user.
-	UserId        string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	UserId string `protobuf:"bytes,4,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// An exchange asked for access tokens as JWTs.
+	Jwt           bool `protobuf:"varint,5,opt,name=jwt,proto3" json:"jwt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -259,6 +261,13 @@ func (x *RefreshToken) GetUserId() string {
 		return x.UserId
 	}
 	return ""
+}
+
+func (x *RefreshToken) GetJwt() bool {
+	if x != nil {
+		return x.Jwt
+	}
+	return false
 }
 
 // Code is an authorization code.
@@ -692,14 +701,15 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\tauth_time\x18\v \x01(\x03R\bauthTime\x12\x10\n" +
 	"\x03amr\x18\f \x03(\tR\x03amr\x12\x14\n" +
 	"\x05actor\x18\r \x01(\fR\x05actor\x12\x16\n" +
-	"\x06claims\x18\x0e \x03(\tR\x06claims\"\x7f\n" +
+	"\x06claims\x18\x0e \x03(\tR\x06claims\"\x91\x01\n" +
 	"\fRefreshToken\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\tR\agrantId\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x02 \x01(\x05R\n" +
 	"generation\x12\x1b\n" +
 	"\tclient_id\x18\x03 \x01(\tR\bclientId\x12\x17\n" +
-	"\auser_id\x18\x04 \x01(\tR\x06userId\"\xdc\x02\n" +
+	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x10\n" +
+	"\x03jwt\x18\x05 \x01(\bR\x03jwt\"\xdc\x02\n" +
 	"\x04Code\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12!\n" +

@@ -106,6 +106,9 @@ func (m *RefreshToken) AppendJSON(b []byte) []byte {
 	b = append(b, "\"userId\":"...)
 	b = wire.AppendString(b, m.GetUserId())
 	b = append(b, ',')
+	b = append(b, "\"jwt\":"...)
+	b = strconv.AppendBool(b, m.GetJwt())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
