@@ -137,15 +137,22 @@ type signedIn struct {
 	}
 }
 
-// finish exchanges the code that the browser brought and verifies what it gets.
-func (a *attempt) finish(t *testing.T) *signedIn {
+// answer returns what the browser brought.
+func (a *attempt) answer(t *testing.T) answer {
 	t.Helper()
-	var got answer
 	select {
-	case got = <-a.answers:
+	case got := <-a.answers:
+		return got
 	case <-time.After(patience):
 		t.Fatal("the browser did not come back to the client")
 	}
+	return answer{}
+}
+
+// finish exchanges the code that the browser brought and verifies what it gets.
+func (a *attempt) finish(t *testing.T) *signedIn {
+	t.Helper()
+	got := a.answer(t)
 	if got.Has("error") {
 		t.Fatalf("the client was told %s: %s", got.Get("error"), got.Get("error_description"))
 	}

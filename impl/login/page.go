@@ -48,9 +48,9 @@ type page struct {
 	Who    string // the login name, once it is known
 	Change link
 	Submit string
-	Skip   string // a second button that sends no entries
 	Links  []link
 	Other  []link // each a form with one button
+	Cancel link   // the way back to the client, a form too; empty when none waits
 	Errors []fieldError
 
 	Accounts []account
@@ -107,6 +107,9 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 		return err
 	}
 	p.Flow = sealed
+	if v.flow.GetRequest() != "" {
+		p.Cancel = v.link("cancel", pathCancel)
+	}
 	for i := range p.Links {
 		p.Links[i].Href += "?flow=" + sealed
 	}

@@ -176,6 +176,57 @@ func (w *world) wellMade(name string, b *browser) {
 	}
 }
 
+// TestCancel leaves from every page: with a form that has nothing to be filled in, the
+// rules of every other form, and a button that comes after the page's own.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen := 0
+	w.pages(func(name string, b *browser) {
+		at := strings.Index(b.body, `<button id="cancel" class="plain" type="submit" name="cancel"`)
+		switch name {
+		case "signout", "signedout", "error", "unknown", "post", "direct": // no client waits behind these
+			if at >= 0 || b.forms["leave"] != nil {
+				t.Errorf("%s: there is nothing to cancel", name)
+			}
+			return
+		}
+		seen++
+		leave := b.forms["leave"]
+		if at < 0 || leave == nil || leave.action != "/login/cancel" || len(leave.values) != 1 {
+			t.Errorf("%s: no way back in %s", name, b.body)
+			return
+		}
+		if main := strings.Index(b.body, `<button id="submit"`); main < 0 || at < main || strings.Contains(b.body[at:], "<a ") {
+			t.Errorf("%s: the way back is not the last", name)
+		}
+		values := url.Values{"flow": leave.values["flow"], "cancel": {"yes"}}
+		w.done()   // of the pages before
+		same := *b // which stays on its page
+		for kind, header := range map[string]http.Header{"another site": {"Sec-Fetch-Site": {"cross-site"}}, "another origin": {"Origin": {"https://evil.example"}}} {
+			same.header = header
+			same.post("/login/cancel", values).want(403, "/login/cancel", "cross_site")
+			if same.path == "/canceled" {
+				t.Errorf("%s: %s cancels", name, kind)
+			}
+		}
+		same.header = http.Header{}
+		same.open("/login/cancel?"+values.Encode()).want(405, "/login/cancel") // as a prefetch would
+		w.browser().post("/login/cancel", values).want(400, "/login/cancel", "login_expired")
+		same.post("/login/cancel", values).want(200, "/canceled", "redirect_uri=https%3A%2F%2Fapp.example%2Fcb")
+		if same.got.Get("Set-Cookie") != "" || w.done() != nil {
+			t.Errorf("%s: who leaves is signed in", name)
+		}
+	})
+	if seen < 16 {
+		t.Errorf("%d pages", seen)
+	}
+	b := w.browser().open("/login")
+	b.post("/login/cancel", b.forms["form"].values).want(200, "/login") // nobody to go back to
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Language: "de"})
+	w.browser().open("/begin").want(200, "/login", `name="cancel" value="yes">Abbrechen</button>`)
+}
+
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'{{.}}` + "\r\nSet-Cookie: x=y"
 
 // TestSEC149_NothingOfOthersRuns puts markup wherever pages show what others say,

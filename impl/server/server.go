@@ -176,6 +176,9 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 		Finish: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
 			s.public.Finish(w, r, instance, flow, session)
 		},
+		Cancel: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
+			s.public.Cancel(w, r, instance, flow)
+		},
 	})
 	s.public = oauth.New(oauth.Config{
 		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
