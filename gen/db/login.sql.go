@@ -10,6 +10,28 @@ import (
 	"time"
 )
 
+const abandonedRegistration = `-- name: AbandonedRegistration :one
+SELECT u.instance_id, u.id, u.org_id::text AS org_id
+FROM user_codes c JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
+WHERE c.purpose = 1 AND c.expiration_date < $1::timestamptz AND c.address = u.email AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified
+ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u SKIP LOCKED
+`
+
+type AbandonedRegistrationRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	OrgID      string `db:"org_id"`
+}
+
+// Somebody like that whose last code ended before a time, locked; not one whom another
+// node deletes right now.
+func (q *Queries) AbandonedRegistration(ctx context.Context, db DBTX, before time.Time) (AbandonedRegistrationRow, error) {
+	row := db.QueryRow(ctx, abandonedRegistration, before)
+	var i AbandonedRegistrationRow
+	err := row.Scan(&i.InstanceID, &i.ID, &i.OrgID)
+	return i, err
+}
+
 const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,

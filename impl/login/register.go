@@ -17,6 +17,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/session"
@@ -30,6 +31,9 @@ const (
 	// messagesLimit is how many messages an address gets in an hour because somebody
 	// registers with it, whoever that is (SEC-185).
 	messagesLimit = 10
+	// abandonedAfter is how long after their last code ended those are kept who
+	// registered and never verified their address.
+	abandonedAfter = 7 * 24 * time.Hour
 )
 
 // emailPattern is that of the contract.
@@ -378,4 +382,27 @@ func (v *visit) verifyForm(mistakes []mistake) error {
 	p.Other = append(p.Other, link{v.words.get("link.again"), pathVerify})
 	p.Links = append(p.Links, v.link("address", pathRegister))
 	return v.render(p, mistakes)
+}
+
+// Sweep deletes those who registered and never verified their address, each in a
+// transaction of its own, and returns how many that were; at most batch.
+func (p *Pages) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	for n := range int64(batch) {
+		err := p.DB.InTx(ctx, func(tx pgx.Tx) error {
+			gone, err := p.queries.AbandonedRegistration(ctx, tx, before.Add(-abandonedAfter))
+			if err != nil {
+				return err
+			}
+			product := store.Within(p.as(ctx, &policy.Instance{ID: gone.InstanceID}, gone.OrgID, ""), tx)
+			_, err = p.Users.DeleteUser(product, &userv3.DeleteUserRequest{Id: gone.ID})
+			return err
+		})
+		if store.NoRow(err) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return int64(batch), nil
 }

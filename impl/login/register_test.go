@@ -231,6 +231,61 @@ func TestOnlyRegistrationsAreReplaced(t *testing.T) {
 	}
 }
 
+// TestAbandonedRegistrationsAreSwept lets a week go by: who registered and never came
+// back goes, and nobody else.
+func TestAbandonedRegistrationsAreSwept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := policy.As(t.Context(), policy.Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: w.instance.ID, OrgID: w.instance.DefaultOrg}, "", w.Roles)
+	w.browser().register("verified@new.example").want(200, "/login/verify").send("code", w.mail().Code).want(200, "/done")
+	for _, name := range []string{"gone", "lost", "expelled", "back"} {
+		w.browser().register(name+"@new.example").want(200, "/login/verify")
+	}
+	id := func(name string) string { return w.value("SELECT id FROM users WHERE username = $1", name) }
+	if _, err := w.Users.ActivateUser(ctx, &userv3.ActivateUserRequest{Id: id("expelled")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"expelled", "bob"} {
+		if _, err := w.Users.DeactivateUser(ctx, &userv3.DeactivateUserRequest{Id: id(name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exec("UPDATE users SET is_email_verified = false WHERE username IN ('bob', 'changing')")
+	left := func(batch int32, want int64) string {
+		t.Helper()
+		n, err := w.Sweep(t.Context(), w.now(), batch)
+		if n != want || err != nil {
+			t.Errorf("got %d, %v, want %d", n, err, want)
+		}
+		return w.value("SELECT string_agg(username, ' ' ORDER BY username) FROM users WHERE NOT is_email_verified AND user_type = 1")
+	}
+	const all = "back bob changing expelled gone lost"
+	w.wait(7*24*time.Hour + 9*time.Minute)
+	if got := left(10, 0); got != all {
+		t.Errorf("before the week is over %s are left", got)
+	}
+	w.browser().register("back@new.example").want(200, "/login/verify") // anew
+	w.wait(2 * time.Minute)
+	removed := w.value("SELECT count(*)::text FROM events WHERE event_type = 'user.removed'")
+	if got := left(1, 1); len(strings.Fields(got)) != 5 {
+		t.Errorf("of a batch of one %s are left", got)
+	}
+	if got := left(10, 1); got != "back bob changing expelled" {
+		t.Errorf("after a week %s are left", got)
+	}
+	if got := left(10, 0); got != "back bob changing expelled" {
+		t.Errorf("after another time %s are left", got)
+	}
+	if got := w.value("SELECT (count(*) - $1)::text || ' ' || bool_and(owner_id = $2)::text FROM events WHERE event_type = 'user.removed'", removed, w.instance.DefaultOrg); got != "2 true" {
+		t.Errorf("the events are %s", got)
+	}
+	if got := w.value("SELECT (SELECT count(*) FROM sessions) || ' ' || (SELECT count(*) FROM messages)"); got != "3 4" {
+		t.Errorf("%s sessions and messages are left", got)
+	}
+	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.browser().signIn("verified@new.example", "battery staple").want(200, "/done")
+}
+
 // TestSEC170_WhatARegistrationRefusesTellsNothing compares what is refused for
 // addresses and names that are known with what is refused for others.
 func TestSEC170_WhatARegistrationRefusesTellsNothing(t *testing.T) {

@@ -245,7 +245,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		s.messages.Wake()
 	})
-	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger, More: s.public.Sweep}
+	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger, More: s.sweep}
 	if s.Dev != nil {
 		sweeper.Moved = s.Dev.Clock.Changed
 	}
@@ -275,6 +275,16 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		return s.drain()
 	}
+}
+
+// sweep deletes what is over by a time, besides events.
+func (s *Server) sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	ended, err := s.public.Sweep(ctx, before, batch)
+	if err != nil {
+		return ended, err
+	}
+	abandoned, err := s.pages.Sweep(ctx, before, batch)
+	return max(ended, abandoned), err
 }
 
 func (s *Server) drain() error {

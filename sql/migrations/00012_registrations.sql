@@ -16,6 +16,10 @@ $$;
 CREATE TRIGGER users_registered AFTER UPDATE OF state ON users
     FOR EACH ROW WHEN (OLD.state = 2 AND NEW.state <> 2) EXECUTE FUNCTION end_registration();
 
+-- The sweeper looks for those who never came back.
+CREATE INDEX user_codes_by_expiration_date ON user_codes (expiration_date) WHERE purpose = 1;
+
 -- +goose Down
+DROP INDEX user_codes_by_expiration_date;
 DROP TRIGGER users_registered ON users;
 DROP FUNCTION end_registration;

@@ -81,6 +81,14 @@ WHERE u.instance_id = @instance_id AND u.email_folded = @email_folded AND u.user
     SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email)
 ORDER BY u.id FOR UPDATE OF u;
 
+-- name: AbandonedRegistration :one
+-- Somebody like that whose last code ended before a time, locked; not one whom another
+-- node deletes right now.
+SELECT u.instance_id, u.id, u.org_id::text AS org_id
+FROM user_codes c JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
+WHERE c.purpose = 1 AND c.expiration_date < @before::timestamptz AND c.address = u.email AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified
+ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u SKIP LOCKED;
+
 -- name: ReleaseUsername :exec
 -- Lets another user have the username of one who is deleted in this transaction.
 -- No username is like what it becomes.
