@@ -1,6 +1,9 @@
 package browser
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -240,6 +243,46 @@ func TestCancel(t *testing.T) {
 			}
 			b.quiet()
 		})
+	}
+}
+
+// TestOnward ends at a client that sends the browser on to another origin, as a
+// backend does whose pages are elsewhere: Chromium holds the whole chain of redirects
+// to the form-action of the page whose form began it.
+func TestOnward(t *testing.T) {
+	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<title>Field Notes</title><link rel="icon" href="data:,"><h1>Your notes</h1>`)
+	})
+	for name, s := range map[string]*server{"http": plain, "https": secure} {
+		for _, mode := range []string{"query", "form_post"} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				app := &party{}
+				backend, frontend := httptest.NewUnstartedServer(app), httptest.NewUnstartedServer(pages)
+				for _, one := range []*httptest.Server{backend, frontend} {
+					if name == "https" {
+						one.StartTLS()
+					} else {
+						one.Start()
+					}
+					t.Cleanup(one.Close)
+				}
+				app.onward = frontend.URL + "/"
+				if err := app.register(s, "Notes of "+t.Name(), backend.URL+"/"); err != nil {
+					t.Fatal(err)
+				}
+				who, b := s.newPerson(t, "Ada", "Lindgren", nil), newTab(t)
+				login := app.begin("response_mode", mode)
+				b.open(login.address)
+				b.name(who)
+				b.password(who)
+				b.wait(fmt.Sprintf("location.href === %q", app.onward), "way on from the client")
+				b.wantText("Your notes")
+				login.finish(t).wantUser(t, who)
+				b.quiet()
+			})
+		}
 	}
 }
 

@@ -74,12 +74,12 @@ func TestSEC146_HeadersOfEveryPage(t *testing.T) {
 		}
 		_, targets, _ := strings.Cut(policy, "form-action ")
 		targets, _, _ = strings.Cut(targets, ";")
-		want := "'self' https://app.example"
+		want := "'self' https:"
 		switch name {
 		case "error", "unknown", "signedout":
 			want = "'none'"
 		case "post":
-			want = "https://app.example"
+			want = "https:"
 		case "signout", "direct":
 			want = "'self'"
 		}
@@ -101,6 +101,37 @@ func TestSEC146_HeadersOfEveryPage(t *testing.T) {
 	})
 	if seen < 20 {
 		t.Errorf("%d pages", seen)
+	}
+}
+
+// TestFormTargets begins logins for clients at all kinds of addresses.
+func TestFormTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const loopback = " http://localhost:* http://127.0.0.1:* https:"
+	for redirect, want := range map[string]string{
+		"https://app.example/cb":               "'self' https:",
+		"https://app.example:8443/cb":          "'self' https:",
+		"https://app.example;x/cb":             "'self' https:",
+		"https://app.example; script-src */cb": "'self'",
+		"http://localhost:3000/cb":             "'self' http://localhost:3000" + loopback,
+		"http://127.0.0.1/cb":                  "'self' http://127.0.0.1" + loopback,
+		"http://[::1]:3000/cb":                 "'self' http:" + loopback,
+		"http://app.test:8080/cb":              "'self' http://app.test:8080" + loopback,
+		"http://app.test;x/cb":                 "'self' http:" + loopback,
+		"com.example.app:/cb":                  "'self' com.example.app:",
+		"javascript:alert(1)":                  "'self'",
+		"":                                     "'self'",
+	} {
+		w.begin.Store(&tokenv1.Flow{Request: url.Values{"client_id": {"c"}, "redirect_uri": {redirect}}.Encode()})
+		b := w.browser()
+		for _, step := range []func(){func() { b.open("/begin") }, func() { b.send("loginName", "alice") }} {
+			step()
+			const rest = "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action "
+			if got := b.got.Get("Content-Security-Policy"); got != rest+want {
+				t.Errorf("%s, %s: the policy is %q, want %s", redirect, b.path, got, want)
+			}
+		}
 	}
 }
 
