@@ -154,7 +154,7 @@ func (v *visit) register(said registration, password string) ([]mistake, error) 
 	}
 	if !known && !enough {
 		err := v.enroll(said, orgID, hash, may)
-		if !errors.Is(err, errNoMoreCodes) {
+		if !errors.Is(err, errNoMoreCodes) && reasonOf(err) != "CHECK_FAILED" { // the organization is inactive: nobody can sign in there
 			return nil, err
 		}
 		enough = true

@@ -394,6 +394,19 @@ func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
 	}
 }
 
+// TestSEC170_AnInactiveOrganizationTellsNothing registers where nobody can sign in.
+func TestSEC170_AnInactiveOrganizationTellsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec("UPDATE organizations SET state = 2 WHERE id = $1", w.instance.DefaultOrg)
+	for _, email := range []string{"alice@mail.example", "carol@mail.example"} {
+		w.browser().register(email).want(200, "/login/verify").send("code", "00000000").want(400, "/login/verify")
+	}
+	if n := w.value("SELECT count(*)::text FROM users WHERE email = 'carol@mail.example'"); n != "0" {
+		t.Error("a user was made")
+	}
+}
+
 func TestATakenLoginNameIsNotTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
