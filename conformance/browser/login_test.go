@@ -1,6 +1,9 @@
 package browser
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -208,6 +211,81 @@ func TestFormPost(t *testing.T) {
 	}
 }
 
+// TestCancel goes back to the client without signing in, from a page whose fields are
+// empty, with or without scripts (RFC 6749, section 4.1.2.1).
+func TestCancel(t *testing.T) {
+	for name, s := range map[string]*server{"http": plain, "https": secure} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newTab(t)
+			for _, mode := range []string{"query", "form_post", "query without scripts"} {
+				mode, still := strings.CutSuffix(mode, " without scripts")
+				if still {
+					b.withoutScripts()
+				}
+				login := s.app.begin("response_mode", mode)
+				b.open(login.address)
+				b.see("#loginName")
+				b.click("#cancel")
+				b.arrive(s.app)
+				b.wantText("access_denied")
+				if got := login.answer(t); got.Get("error") != "access_denied" || got.Get("iss") != s.Issuer || got.Has("code") {
+					t.Errorf("%s: the client was told %v", mode, got.Values)
+				}
+			}
+			login := s.app.begin() // the password page, which offers other ways too
+			b.open(login.address)
+			b.name(s.User)
+			b.click("#cancel")
+			b.arrive(s.app)
+			if got := login.answer(t); got.Get("error") != "access_denied" {
+				t.Errorf("the client was told %v", got.Values)
+			}
+			b.quiet()
+		})
+	}
+}
+
+// TestOnward ends at a client that sends the browser on to another origin, as a
+// backend does whose pages are elsewhere: Chromium holds the whole chain of redirects
+// to the form-action of the page whose form began it.
+func TestOnward(t *testing.T) {
+	pages := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<title>Field Notes</title><link rel="icon" href="data:,"><h1>Your notes</h1>`)
+	})
+	for name, s := range map[string]*server{"http": plain, "https": secure} {
+		for _, mode := range []string{"query", "form_post"} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				app := &party{}
+				backend, frontend := httptest.NewUnstartedServer(app), httptest.NewUnstartedServer(pages)
+				for _, one := range []*httptest.Server{backend, frontend} {
+					if name == "https" {
+						one.StartTLS()
+					} else {
+						one.Start()
+					}
+					t.Cleanup(one.Close)
+				}
+				app.onward = frontend.URL + "/"
+				if err := app.register(s, "Notes of "+t.Name(), backend.URL+"/"); err != nil {
+					t.Fatal(err)
+				}
+				who, b := s.newPerson(t, "Ada", "Lindgren", nil), newTab(t)
+				login := app.begin("response_mode", mode)
+				b.open(login.address)
+				b.name(who)
+				b.password(who)
+				b.wait(fmt.Sprintf("location.href === %q", app.onward), "way on from the client")
+				b.wantText("Your notes")
+				login.finish(t).wantUser(t, who)
+				b.quiet()
+			})
+		}
+	}
+}
+
 // TestKeyboard signs in without a mouse: what is to be filled in has the focus,
 // Enter sends, and Tab passes every control in the order in which it is read.
 func TestKeyboard(t *testing.T) {
@@ -220,7 +298,7 @@ func TestKeyboard(t *testing.T) {
 	b.do(chromedp.KeyEvent(who.LoginName))
 	b.leave(chromedp.KeyEvent(kb.Enter))
 	b.wait("document.activeElement.id === 'password'", "focus in the field")
-	for _, want := range []string{"submit", "Forgot your password?"} {
+	for _, want := range []string{"submit", "Forgot your password?", "cancel"} {
 		b.press(kb.Tab)
 		if got, _ := eval[string](b, "document.activeElement.id || document.activeElement.textContent"); got != want {
 			t.Errorf("Tab leads to %q, want %q", got, want)
@@ -230,7 +308,9 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	b.picture("password-focus")
-	b.do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)), chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
+	for range 3 {
+		b.do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
+	}
 	b.wait("document.activeElement.id === 'password'", "way back by Shift+Tab")
 	b.do(chromedp.KeyEvent(who.Password), chromedp.KeyEvent(kb.Tab))
 	b.leave(chromedp.KeyEvent(kb.Enter))

@@ -23,6 +23,7 @@ type party struct {
 	provider *oidc.Provider
 	config   oauth2.Config
 	home     string // where a browser comes after a logout
+	onward   string // where the callback sends the browser; "" when it stays
 	logout   string
 	client   *http.Client
 
@@ -42,32 +43,37 @@ func newParty(s *server) (*party, error) {
 	if err != nil {
 		return nil, err
 	}
-	home := fmt.Sprintf("http://localhost:%d/", listener.Addr().(*net.TCPAddr).Port)
+	p := &party{}
+	go func() { _ = http.Serve(listener, p) }() //nolint:gosec // for this process only, which ends it
+	return p, p.register(s, "Field Notes", fmt.Sprintf("http://localhost:%d/", listener.Addr().(*net.TCPAddr).Port))
+}
+
+// register registers a relying party that is served at home.
+func (p *party) register(s *server, name, home string) (err error) {
 	var registered struct{ ClientID, ClientSecret string }
-	if err := s.call("/resources/v3alpha/apps", object{"projectId": s.ProjectID, "name": "Field Notes", "oidc": object{
+	if err := s.call("/resources/v3alpha/apps", object{"projectId": s.ProjectID, "name": name, "oidc": object{
 		"applicationType": "APPLICATION_TYPE_WEB", "authMethodType": "AUTH_METHOD_TYPE_BASIC", "developmentMode": true,
 		"grantTypes": []string{"GRANT_TYPE_AUTHORIZATION_CODE"}, "responseTypes": []string{"RESPONSE_TYPE_CODE"},
 		"redirectUris": []string{home + "callback"}, "postLogoutRedirectUris": []string{home},
 	}}, &registered); err != nil {
-		return nil, err
+		return err
 	}
-	p := &party{home: home, client: s.client, waiting: map[string]chan answer{}}
+	p.home, p.client, p.waiting = home, s.client, map[string]chan answer{}
 	if p.provider, err = oidc.NewProvider(p.context(context.Background()), s.Issuer); err != nil {
-		return nil, err
+		return err
 	}
 	var more struct {
 		EndSession string `json:"end_session_endpoint"`
 	}
 	if err := p.provider.Claims(&more); err != nil {
-		return nil, err
+		return err
 	}
 	p.logout = more.EndSession
 	p.config = oauth2.Config{
 		ClientID: registered.ClientID, ClientSecret: registered.ClientSecret, Endpoint: p.provider.Endpoint(),
 		RedirectURL: home + "callback", Scopes: []string{oidc.ScopeOpenID, "profile", "email"},
 	}
-	go func() { _ = http.Serve(listener, p) }() //nolint:gosec // for this process only, which ends it
-	return p, nil
+	return nil
 }
 
 func (p *party) context(ctx context.Context) context.Context {
@@ -85,7 +91,11 @@ func (p *party) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	fmt.Fprintf(w, `<title>Field Notes</title><link rel="icon" href="data:,"><h1>Welcome</h1><p>%s`, html.EscapeString(r.Form.Get("error")))
+	if p.onward != "" {
+		http.Redirect(w, r, p.onward, http.StatusSeeOther)
+	} else {
+		fmt.Fprintf(w, `<title>Field Notes</title><link rel="icon" href="data:,"><h1>Welcome</h1><p>%s`, html.EscapeString(r.Form.Get("error")))
+	}
 	p.mu.Lock()
 	waiting := p.waiting[r.Form.Get("state")]
 	p.mu.Unlock()
@@ -137,15 +147,22 @@ type signedIn struct {
 	}
 }
 
-// finish exchanges the code that the browser brought and verifies what it gets.
-func (a *attempt) finish(t *testing.T) *signedIn {
+// answer returns what the browser brought.
+func (a *attempt) answer(t *testing.T) answer {
 	t.Helper()
-	var got answer
 	select {
-	case got = <-a.answers:
+	case got := <-a.answers:
+		return got
 	case <-time.After(patience):
 		t.Fatal("the browser did not come back to the client")
 	}
+	return answer{}
+}
+
+// finish exchanges the code that the browser brought and verifies what it gets.
+func (a *attempt) finish(t *testing.T) *signedIn {
+	t.Helper()
+	got := a.answer(t)
 	if got.Has("error") {
 		t.Fatalf("the client was told %s: %s", got.Get("error"), got.Get("error_description"))
 	}

@@ -10,6 +10,28 @@ import (
 	"time"
 )
 
+const abandonedRegistration = `-- name: AbandonedRegistration :one
+SELECT u.instance_id, u.id, u.org_id::text AS org_id
+FROM user_codes c JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
+WHERE c.purpose = 1 AND c.expiration_date < $1::timestamptz AND c.address = u.email AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified
+ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u SKIP LOCKED
+`
+
+type AbandonedRegistrationRow struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	OrgID      string `db:"org_id"`
+}
+
+// Somebody like that whose last code ended before a time, locked; not one whom another
+// node deletes right now.
+func (q *Queries) AbandonedRegistration(ctx context.Context, db DBTX, before time.Time) (AbandonedRegistrationRow, error) {
+	row := db.QueryRow(ctx, abandonedRegistration, before)
+	var i AbandonedRegistrationRow
+	err := row.Scan(&i.InstanceID, &i.ID, &i.OrgID)
+	return i, err
+}
+
 const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
@@ -96,7 +118,10 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 
 const codeUser = `-- name: CodeUser :one
 SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
-    (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
+    -- As in Registrations.
+    (u.state = 2 AND NOT u.is_email_verified AND EXISTS (
+        SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email))::bool AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 WHERE u.instance_id = $1 AND u.id = $2 AND u.user_type = 1 AND u.org_id IS NOT NULL
 `
@@ -116,6 +141,7 @@ type CodeUserRow struct {
 	PreferredLanguage string `db:"preferred_language"`
 	PasswordHash      string `db:"password_hash"`
 	LoginName         string `db:"login_name"`
+	IsRegistering     bool   `db:"is_registering"`
 }
 
 // Whom a code was made for, as the pages have to know them.
@@ -132,6 +158,7 @@ func (q *Queries) CodeUser(ctx context.Context, db DBTX, arg CodeUserParams) (Co
 		&i.PreferredLanguage,
 		&i.PasswordHash,
 		&i.LoginName,
+		&i.IsRegistering,
 	)
 	return i, err
 }
@@ -259,6 +286,29 @@ func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandida
 	return items, nil
 }
 
+const moveMessages = `-- name: MoveMessages :exec
+UPDATE messages SET user_id = $1, org_id = $2 WHERE instance_id = $3 AND user_id = $4
+`
+
+type MoveMessagesParams struct {
+	NewUserID  string `db:"new_user_id"`
+	OrgID      string `db:"org_id"`
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+}
+
+// Messages to an address count, whoever they were for; those of a user who is
+// deleted would not.
+func (q *Queries) MoveMessages(ctx context.Context, db DBTX, arg MoveMessagesParams) error {
+	_, err := db.Exec(ctx, moveMessages,
+		arg.NewUserID,
+		arg.OrgID,
+		arg.InstanceID,
+		arg.UserID,
+	)
+	return err
+}
+
 const putUserCode = `-- name: PutUserCode :exec
 INSERT INTO user_codes (instance_id, user_id, purpose, address, salt, hash, attempts, expiration_date)
 VALUES ($1, $2, $3, $4, $5, $6, 0, $7)
@@ -307,6 +357,61 @@ func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessa
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const registrations = `-- name: Registrations :many
+SELECT u.id, u.org_id::text AS org_id FROM users u
+WHERE u.instance_id = $1 AND u.email_folded = $2 AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified AND EXISTS (
+    SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email)
+ORDER BY u.id FOR UPDATE OF u
+`
+
+type RegistrationsParams struct {
+	InstanceID  string `db:"instance_id"`
+	EmailFolded string `db:"email_folded"`
+}
+
+type RegistrationsRow struct {
+	ID    string `db:"id"`
+	OrgID string `db:"org_id"`
+}
+
+// Those who registered with an address and have not verified it, locked until the
+// transaction ends. Who was active since is none of them (end_registration).
+func (q *Queries) Registrations(ctx context.Context, db DBTX, arg RegistrationsParams) ([]RegistrationsRow, error) {
+	rows, err := db.Query(ctx, registrations, arg.InstanceID, arg.EmailFolded)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RegistrationsRow{}
+	for rows.Next() {
+		var i RegistrationsRow
+		if err := rows.Scan(&i.ID, &i.OrgID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const releaseUsername = `-- name: ReleaseUsername :exec
+UPDATE users SET username_folded = chr(1) || id WHERE instance_id = $1 AND id = $2
+`
+
+type ReleaseUsernameParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Lets another user have the username of one who is deleted in this transaction.
+// No username is like what it becomes.
+func (q *Queries) ReleaseUsername(ctx context.Context, db DBTX, arg ReleaseUsernameParams) error {
+	_, err := db.Exec(ctx, releaseUsername, arg.InstanceID, arg.ID)
+	return err
 }
 
 const revokeGrantsOfUser = `-- name: RevokeGrantsOfUser :exec

@@ -13,6 +13,9 @@
 //	      -> /login/register -> /login/verify -------------------------------------------------^
 //	         /login/forgot -> /login/reset -> /login/password
 //
+// From every page that a client waits behind there is a way back to it without a
+// user: /login/cancel -> Cancel.
+//
 // Which page is next is decided in one place, visit.next, from what is stored. A GET
 // changes nothing; a POST checks and answers with 303, or with its page and what is
 // wrong. Checks, counters and events are those of the services that the API has.
@@ -50,6 +53,9 @@ type Config struct {
 	// Finish goes on with an authorization request when the session meets what the
 	// flow asks for. It writes the answer.
 	Finish func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session)
+	// Cancel answers an authorization request whose user does not want to sign in. It
+	// writes the answer.
+	Cancel func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow)
 }
 
 // Session is an authenticated session of a browser: of a user who can sign in now,
@@ -101,6 +107,7 @@ const (
 	pathVerify   = "/login/verify"
 	pathForgot   = "/login/forgot"
 	pathReset    = "/login/reset"
+	pathCancel   = "/login/cancel"
 	pathStyle    = "/login/style.css"
 )
 
@@ -116,6 +123,7 @@ func (p *Pages) Handler() http.Handler {
 		pathVerify:   {(*visit).showVerify, (*visit).takeVerify},
 		pathForgot:   {(*visit).showForgot, (*visit).takeForgot},
 		pathReset:    {(*visit).showReset, (*visit).takeReset},
+		pathCancel:   {nil, (*visit).takeCancel}, // no page: a form on all the others
 	}
 	for _, one := range factorPages {
 		steps[one.path] = one.step()

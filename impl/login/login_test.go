@@ -135,12 +135,18 @@ func start(t *testing.T, secure bool) *world {
 			w.finished.Store(session)
 			http.Redirect(rw, r, "/done", http.StatusSeeOther)
 		},
+		Cancel: func(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, flow *tokenv1.Flow) {
+			http.Redirect(rw, r, "/canceled?"+flow.GetRequest(), http.StatusSeeOther)
+		},
 	})
 	w.begin.Store(&tokenv1.Flow{Request: "client_id=c&redirect_uri=https%3A%2F%2Fapp.example%2Fcb", AppName: "Inventory"})
 	mux := http.NewServeMux()
 	mux.Handle("/login", w.Handler())
 	mux.Handle("/login/", w.Handler())
 	mux.HandleFunc("/done", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<title>done</title>") })
+	mux.HandleFunc("/canceled", func(rw http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(rw, "<title>canceled</title>"+html.EscapeString(r.URL.RawQuery))
+	})
 	mux.HandleFunc("/begin", func(rw http.ResponseWriter, r *http.Request) {
 		flow := w.begin.Load()
 		w.Begin(rw, r, w.instance, &tokenv1.Flow{

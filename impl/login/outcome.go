@@ -88,13 +88,13 @@ func (p *Pages) Post(w http.ResponseWriter, r *http.Request, action string, para
 		Submit: words.get("post.submit"), Hidden: hidden(params), Nonce: secret.Random(),
 	}
 	shown.Title = words.get("title", shown.Head)
-	target := source(action)
-	if target == "" { // no address of a client can be like that
+	targets := clientTargets(action)
+	if targets == "" { // no address of a client can be like that
 		p.fail(w, r, fmt.Errorf("login: a response is to be posted to %q", action))
 		return
 	}
 	shown.Action = template.URL(action) //nolint:gosec // the registered address, whose scheme source admits
-	p.show(w, r, shown, target)
+	p.show(w, r, shown, targets)
 }
 
 func hidden(params url.Values) (list []param) {

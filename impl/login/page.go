@@ -48,9 +48,9 @@ type page struct {
 	Who    string // the login name, once it is known
 	Change link
 	Submit string
-	Skip   string // a second button that sends no entries
 	Links  []link
 	Other  []link // each a form with one button
+	Cancel link   // the way back to the client, a form too; empty when none waits
 	Errors []fieldError
 
 	Accounts []account
@@ -107,6 +107,9 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 		return err
 	}
 	p.Flow = sealed
+	if v.flow.GetRequest() != "" {
+		p.Cancel = v.link("cancel", pathCancel)
+	}
 	for i := range p.Links {
 		p.Links[i].Href += "?flow=" + sealed
 	}
@@ -173,14 +176,31 @@ func (p *Pages) secureHeaders(w http.ResponseWriter, r *http.Request, targets, n
 	}
 }
 
-// formTargets returns where forms of a login may lead. Browsers apply form-action
-// to the redirects that answer a form too, and the last one goes to the client.
+// formTargets returns where forms of a login may lead: the last one leads to the
+// client, if one waits.
 func formTargets(request string) string {
 	query, err := url.ParseQuery(request)
-	if target := source(query.Get("redirect_uri")); err == nil && target != "" {
-		return "'self' " + target
+	if targets := clientTargets(query.Get("redirect_uri")); err == nil && targets != "" {
+		return "'self' " + targets
 	}
 	return "'self'"
+}
+
+// clientTargets returns where a form may lead that ends at a client. Chromium holds
+// every redirect that answers a form to form-action, those of the client too, and a
+// callback may send the browser on to an origin that nobody here knows: the pages of
+// a backend are often elsewhere. So all that can be named is its scheme, and for
+// clients without TLS, which are being developed or run on the user's device, the
+// loopback hosts that can be a source: [::1] cannot.
+func clientTargets(address string) string {
+	own := source(address)
+	switch {
+	case strings.HasPrefix(own, "https:"):
+		return "https:"
+	case strings.HasPrefix(own, "http:"):
+		return own + " http://localhost:* http://127.0.0.1:* https:"
+	}
+	return own
 }
 
 // plainHost is a host that can stand in a content security policy.

@@ -74,12 +74,12 @@ func TestSEC146_HeadersOfEveryPage(t *testing.T) {
 		}
 		_, targets, _ := strings.Cut(policy, "form-action ")
 		targets, _, _ = strings.Cut(targets, ";")
-		want := "'self' https://app.example"
+		want := "'self' https:"
 		switch name {
 		case "error", "unknown", "signedout":
 			want = "'none'"
 		case "post":
-			want = "https://app.example"
+			want = "https:"
 		case "signout", "direct":
 			want = "'self'"
 		}
@@ -101,6 +101,37 @@ func TestSEC146_HeadersOfEveryPage(t *testing.T) {
 	})
 	if seen < 20 {
 		t.Errorf("%d pages", seen)
+	}
+}
+
+// TestFormTargets begins logins for clients at all kinds of addresses.
+func TestFormTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const loopback = " http://localhost:* http://127.0.0.1:* https:"
+	for redirect, want := range map[string]string{
+		"https://app.example/cb":               "'self' https:",
+		"https://app.example:8443/cb":          "'self' https:",
+		"https://app.example;x/cb":             "'self' https:",
+		"https://app.example; script-src */cb": "'self'",
+		"http://localhost:3000/cb":             "'self' http://localhost:3000" + loopback,
+		"http://127.0.0.1/cb":                  "'self' http://127.0.0.1" + loopback,
+		"http://[::1]:3000/cb":                 "'self' http:" + loopback,
+		"http://app.test:8080/cb":              "'self' http://app.test:8080" + loopback,
+		"http://app.test;x/cb":                 "'self' http:" + loopback,
+		"com.example.app:/cb":                  "'self' com.example.app:",
+		"javascript:alert(1)":                  "'self'",
+		"":                                     "'self'",
+	} {
+		w.begin.Store(&tokenv1.Flow{Request: url.Values{"client_id": {"c"}, "redirect_uri": {redirect}}.Encode()})
+		b := w.browser()
+		for _, step := range []func(){func() { b.open("/begin") }, func() { b.send("loginName", "alice") }} {
+			step()
+			const rest = "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action "
+			if got := b.got.Get("Content-Security-Policy"); got != rest+want {
+				t.Errorf("%s, %s: the policy is %q, want %s", redirect, b.path, got, want)
+			}
+		}
 	}
 }
 
@@ -174,6 +205,57 @@ func (w *world) wellMade(name string, b *browser) {
 	if strings.Contains(b.body, "ZgotmplZ") || strings.Contains(b.body, "%!") || strings.Contains(b.body, "<no value>") {
 		w.Errorf("%s: %s", name, b.body)
 	}
+}
+
+// TestCancel leaves from every page: with a form that has nothing to be filled in, the
+// rules of every other form, and a button that comes after the page's own.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen := 0
+	w.pages(func(name string, b *browser) {
+		at := strings.Index(b.body, `<button id="cancel" class="plain" type="submit" name="cancel"`)
+		switch name {
+		case "signout", "signedout", "error", "unknown", "post", "direct": // no client waits behind these
+			if at >= 0 || b.forms["leave"] != nil {
+				t.Errorf("%s: there is nothing to cancel", name)
+			}
+			return
+		}
+		seen++
+		leave := b.forms["leave"]
+		if at < 0 || leave == nil || leave.action != "/login/cancel" || len(leave.values) != 1 {
+			t.Errorf("%s: no way back in %s", name, b.body)
+			return
+		}
+		if main := strings.Index(b.body, `<button id="submit"`); main < 0 || at < main || strings.Contains(b.body[at:], "<a ") {
+			t.Errorf("%s: the way back is not the last", name)
+		}
+		values := url.Values{"flow": leave.values["flow"], "cancel": {"yes"}}
+		w.done()   // of the pages before
+		same := *b // which stays on its page
+		for kind, header := range map[string]http.Header{"another site": {"Sec-Fetch-Site": {"cross-site"}}, "another origin": {"Origin": {"https://evil.example"}}} {
+			same.header = header
+			same.post("/login/cancel", values).want(403, "/login/cancel", "cross_site")
+			if same.path == "/canceled" {
+				t.Errorf("%s: %s cancels", name, kind)
+			}
+		}
+		same.header = http.Header{}
+		same.open("/login/cancel?"+values.Encode()).want(405, "/login/cancel") // as a prefetch would
+		w.browser().post("/login/cancel", values).want(400, "/login/cancel", "login_expired")
+		same.post("/login/cancel", values).want(200, "/canceled", "redirect_uri=https%3A%2F%2Fapp.example%2Fcb")
+		if same.got.Get("Set-Cookie") != "" || w.done() != nil {
+			t.Errorf("%s: who leaves is signed in", name)
+		}
+	})
+	if seen < 16 {
+		t.Errorf("%d pages", seen)
+	}
+	b := w.browser().open("/login")
+	b.post("/login/cancel", b.forms["form"].values).want(200, "/login") // nobody to go back to
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Language: "de"})
+	w.browser().open("/begin").want(200, "/login", `name="cancel" value="yes">Abbrechen</button>`)
 }
 
 const hostile = `"><script>alert(1)</script><img src=x onerror=alert(1)>'{{.}}` + "\r\nSet-Cookie: x=y"

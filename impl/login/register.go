@@ -2,7 +2,7 @@ package login
 
 import (
 	"context"
-	"net/http"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,13 +11,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/text/unicode/norm"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/writ-id/writ/gen/db"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/session"
 	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/user"
 )
 
 const (
@@ -26,9 +31,9 @@ const (
 	// messagesLimit is how many messages an address gets in an hour because somebody
 	// registers with it, whoever that is (SEC-185).
 	messagesLimit = 10
-	// enrollLimit is how long making a user may take.
-	enrollLimit = 30 * time.Second
-	inactive    = 2
+	// abandonedAfter is how long after their last code ended those are kept who
+	// registered and never verified their address.
+	abandonedAfter = 7 * 24 * time.Hour
 )
 
 // emailPattern is that of the contract.
@@ -95,7 +100,7 @@ func (v *visit) readRegistration() (said registration, mistakes []mistake) {
 		{&said.givenName, "givenName", isPersonName},
 		{&said.familyName, "familyName", isPersonName},
 		{&said.email, "email", emailPattern.MatchString},
-		{&said.loginName, "loginName", func(name string) bool { return name == "" || canonicalName(name) != "" && len(name) <= maxUsername }},
+		{&said.loginName, "loginName", isUsername},
 	} {
 		*one.into = strings.TrimSpace(v.form.Get(one.field))
 		if !one.ok(*one.into) {
@@ -109,9 +114,35 @@ func isPersonName(name string) bool {
 	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxPersonName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// register makes the user, or tells who has the address that somebody tried it.
+// isUsername reports whether a username can be like that. It is asked before anybody
+// looks for the address: what is refused must not tell who is known.
+func isUsername(name string) bool {
+	if name == "" {
+		return true
+	}
+	_, err := user.Canonical(name)
+	return err == nil && utf8.ValidString(name) && len(name) <= maxUsername
+}
+
+// register makes the user, or tells who has the address that somebody tried it. What
+// it refuses depends on nothing but the form.
 func (v *visit) register(said registration, password string) ([]mistake, error) {
-	ctx := v.r.Context()
+	ctx, orgID := v.r.Context(), v.flow.GetOrgId()
+	if orgID == "" {
+		orgID = v.instance.DefaultOrg
+	}
+	domain, err := v.queries.LoginDomain(ctx, v.DB.Pool, db.LoginDomainParams{InstanceID: v.instance.ID, OrgID: orgID})
+	if err != nil {
+		return nil, err
+	}
+	may := func(username string) bool { return !isName(password, username+"@"+domain) }
+	if !may(said.username()) {
+		return []mistake{{"newPassword", "newPassword.name"}}, nil
+	}
+	hash, err := secret.New(ctx, password) // on every road, and not within a transaction: it takes long
+	if err != nil {
+		return nil, err
+	}
 	owner, err := v.queries.UserOfEmail(ctx, v.DB.Pool, db.UserOfEmailParams{InstanceID: v.instance.ID, EmailFolded: resource.Fold(said.email)})
 	known := err == nil
 	if err != nil && !store.NoRow(err) {
@@ -122,15 +153,13 @@ func (v *visit) register(said registration, password string) ([]mistake, error) 
 		return nil, err
 	}
 	if !known && !enough {
-		return v.enroll(said, password)
+		err := v.enroll(said, orgID, hash, may)
+		if !errors.Is(err, errNoMoreCodes) && reasonOf(err) != "CHECK_FAILED" { // the organization is inactive: nobody can sign in there
+			return nil, err
+		}
+		enough = true
 	}
-	// The same work, and an answer of the same length.
-	if _, err := secret.New(ctx, password); err != nil {
-		return nil, err
-	}
-	if _, _, err := secret.Verify(ctx, "", password); err != nil {
-		return nil, err
-	}
+	// An answer of the same length.
 	v.flow.CodeUserId = v.NewID()
 	v.proved(v.NewID(), session.TokenPrefix+secret.Random(), "")
 	if enough {
@@ -148,71 +177,106 @@ func (v *visit) hadEnough(ctx context.Context, tx db.DBTX, address string) (bool
 }
 
 // enroll makes a user, a session in which their password is proven, and a code for
-// their address. Until that is verified the user is inactive: who goes away in the
-// middle must not keep a user who is not, so it is done to its end in any case.
-func (v *visit) enroll(said registration, password string) ([]mistake, error) {
-	lasting, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), enrollLimit)
-	defer cancel()
-	defer func(r *http.Request) { v.r = r }(v.r)
-	v.r = v.r.WithContext(lasting)
-	orgID := v.flow.GetOrgId()
-	if orgID == "" {
-		orgID = v.instance.DefaultOrg
-	}
-	ctx := v.as(v.r.Context(), v.instance, orgID, "")
-	userID, err := v.createUser(ctx, said, password)
-	switch reasonOf(err) {
-	case "INVALID_USERNAME":
-		return []mistake{{"loginName", "loginName.invalid"}}, nil
-	case "PASSWORD_IS_USERNAME":
-		return []mistake{{"newPassword", "newPassword.name"}}, nil
-	}
+// their address, without which the user stays inactive. It is one transaction: who
+// goes away in the middle leaves nothing behind, and nobody ever sees the user active.
+//
+// Who registered with the address before, and has not verified it, goes: only one can
+// have it, and the newest is the one whom somebody waits for, be it after a double
+// click. The code of that one is void (SEC-172).
+func (v *visit) enroll(said registration, orgID, hash string, may func(username string) bool) error {
+	var userID string
+	var made *sessionv3.CreateSessionResponse
+	err := v.DB.InTx(v.r.Context(), func(tx pgx.Tx) (err error) {
+		product := store.Within(v.as(v.r.Context(), v.instance, orgID, ""), tx)
+		// Those who register with the address at the same time stand in line.
+		if err := v.queries.LockName(product, tx, db.LockNameParams{InstanceID: v.instance.ID, Name: "mail/" + strings.ToLower(said.email)}); err != nil {
+			return err
+		}
+		enough, err := v.hadEnough(product, tx, said.email)
+		if err != nil {
+			return err
+		}
+		if enough {
+			return errNoMoreCodes
+		}
+		before, err := v.queries.Registrations(product, tx, db.RegistrationsParams{InstanceID: v.instance.ID, EmailFolded: resource.Fold(said.email)})
+		if err != nil {
+			return err
+		}
+		for _, old := range before {
+			if err := v.queries.ReleaseUsername(product, tx, db.ReleaseUsernameParams{InstanceID: v.instance.ID, ID: old.ID}); err != nil {
+				return err
+			}
+		}
+		if userID, err = v.createUser(product, said, hash, may); err != nil {
+			return err
+		}
+		themself := store.Within(v.as(v.r.Context(), v.instance, orgID, userID), tx)
+		if made, err = v.Sessions.CreateProven(themself, &sessionv3.Session{
+			Checks:   &sessionv3.Checks{User: &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}},
+			Lifetime: durationpb.New(idleLifetime), UserAgent: v.userAgent(),
+		}); err != nil {
+			return err
+		}
+		if _, err := v.Users.DeactivateUser(themself, &userv3.DeactivateUserRequest{Id: userID}); err != nil {
+			return err
+		}
+		for _, old := range before {
+			if err := v.queries.MoveMessages(product, tx, db.MoveMessagesParams{InstanceID: v.instance.ID, UserID: old.ID, NewUserID: userID, OrgID: orgID}); err != nil {
+				return err
+			}
+			if _, err := v.Users.DeleteUser(product, &userv3.DeleteUserRequest{Id: old.ID}); err != nil {
+				return err
+			}
+		}
+		return v.sendCodeIn(themself, tx, purposeVerify, "verify_email", recipient{userID, orgID, said.email, v.words.language, said.givenName})
+	})
 	if err != nil {
-		return nil, err
-	}
-	if _, err := v.create(orgID, userID, password); err != nil {
-		return nil, err
+		return err
 	}
 	v.flow.CodeUserId = userID
-	return nil, v.DB.InTx(ctx, func(tx pgx.Tx) error {
-		ctx := store.Within(v.as(v.r.Context(), v.instance, orgID, userID), tx)
-		if _, err := v.Users.DeactivateUser(ctx, &userv3.DeactivateUserRequest{Id: userID}); err != nil {
-			return err
-		}
-		// Those who register with the address at the same time stand in line.
-		if err := v.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: v.instance.ID, Name: "mail/" + strings.ToLower(said.email)}); err != nil {
-			return err
-		}
-		if enough, err := v.hadEnough(ctx, tx, said.email); err != nil || enough {
-			return err
-		}
-		return v.sendCodeIn(ctx, tx, purposeVerify, "verify_email", recipient{userID, orgID, said.email, v.words.language, said.givenName})
-	})
+	v.proved(made.GetDetails().GetId(), made.GetSessionToken(), "")
+	return nil
 }
 
-// createUser creates the user under the login name they wish, or the local part of
-// their address, or, when it is taken, the same with a number: that a name is taken
-// is not told either.
-func (v *visit) createUser(ctx context.Context, said registration, password string) (string, error) {
-	wish := said.loginName
-	if wish == "" {
-		wish = said.email[:strings.LastIndexByte(said.email, '@')]
+// username is the one that somebody wishes, as it will be stored: the local part of
+// their address if they do not say.
+func (r registration) username() string {
+	if r.loginName != "" {
+		return norm.NFC.String(r.loginName)
 	}
-	name := wish
-	for try := 2; ; try++ {
-		made, err := v.Users.CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
-			Profile:  &userv3.Profile{GivenName: said.givenName, FamilyName: said.familyName, PreferredLanguage: v.words.language},
-			Email:    &userv3.Email{Address: said.email},
-			Password: &userv3.Password{Value: &userv3.Password_Plain{Plain: password}},
-		}}}})
+	return r.email[:strings.LastIndexByte(r.email, '@')]
+}
+
+// createUser creates the user under the username they wish or, when it is taken, the
+// same with a number: that a name is taken is not told either. Nor by the refusal of a
+// password that is such a name, which is passed over like one that is taken.
+func (v *visit) createUser(ctx context.Context, said registration, hash string, may func(username string) bool) (id string, err error) {
+	for try := 1; ; try++ {
+		name := said.username()
+		if try > 1 {
+			suffix := strconv.Itoa(try)
+			if try > 4 { // many have that name
+				suffix = secret.NewCode(try)
+			}
+			name = shorten(name, maxUsername-len(suffix)) + suffix
+		}
+		if !may(name) {
+			continue
+		}
+		// A savepoint, because a name that is taken fails the transaction.
+		err = v.DB.InTx(ctx, func(tx pgx.Tx) error {
+			made, err := v.Users.CreateUser(store.Within(ctx, tx), &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
+				Profile:  &userv3.Profile{GivenName: said.givenName, FamilyName: said.familyName, PreferredLanguage: v.words.language},
+				Email:    &userv3.Email{Address: said.email},
+				Password: &userv3.Password{Value: &userv3.Password_Hash{Hash: hash}},
+			}}}})
+			id = made.GetDetails().GetId()
+			return err
+		})
 		if reasonOf(err) != "USER_USERNAME_TAKEN" || try > 12 {
-			return made.GetDetails().GetId(), err
+			return id, err
 		}
-		suffix := strconv.Itoa(try)
-		if try > 4 { // many have that name
-			suffix = secret.NewCode(try)
-		}
-		name = shorten(wish, maxUsername-len(suffix)) + suffix
 	}
 }
 
@@ -271,7 +335,7 @@ func (v *visit) takeVerify() error {
 // registering reads the user who is to verify their address, if there is one.
 func (v *visit) registering() (*db.CodeUserRow, error) {
 	user, err := v.queries.CodeUser(v.r.Context(), v.DB.Pool, db.CodeUserParams{InstanceID: v.instance.ID, ID: v.flow.GetCodeUserId()})
-	if store.NoRow(err) || err == nil && (user.State != inactive || user.IsEmailVerified || user.Email != v.flow.GetAddress()) {
+	if store.NoRow(err) || err == nil && (!user.IsRegistering || user.Email != v.flow.GetAddress()) {
 		return nil, nil
 	}
 	return &user, err
@@ -318,4 +382,27 @@ func (v *visit) verifyForm(mistakes []mistake) error {
 	p.Other = append(p.Other, link{v.words.get("link.again"), pathVerify})
 	p.Links = append(p.Links, v.link("address", pathRegister))
 	return v.render(p, mistakes)
+}
+
+// Sweep deletes those who registered and never verified their address, each in a
+// transaction of its own, and returns how many that were; at most batch.
+func (p *Pages) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	for n := range int64(batch) {
+		err := p.DB.InTx(ctx, func(tx pgx.Tx) error {
+			gone, err := p.queries.AbandonedRegistration(ctx, tx, before.Add(-abandonedAfter))
+			if err != nil {
+				return err
+			}
+			product := store.Within(p.as(ctx, &policy.Instance{ID: gone.InstanceID}, gone.OrgID, ""), tx)
+			_, err = p.Users.DeleteUser(product, &userv3.DeleteUserRequest{Id: gone.ID})
+			return err
+		})
+		if store.NoRow(err) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return int64(batch), nil
 }

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 func (b *browser) register(email string, more ...string) *browser {
@@ -44,8 +47,9 @@ func TestRegister(t *testing.T) {
 	w.browser().signIn("carol@new.example", "battery staple").want(200, "/done")
 }
 
-// TestRegistrationsThatAreBrokenOff goes away in the middle, as who clicks twice
-// does: no user may be left who could sign in without having verified an address.
+// TestRegistrationsThatAreBrokenOff goes away in the middle, as who clicks twice does,
+// and looks all the while: no user may be there who could sign in without having
+// verified an address, and none without the session and the code to do it.
 func TestRegistrationsThatAreBrokenOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -56,12 +60,27 @@ func TestRegistrationsThatAreBrokenOff(t *testing.T) {
 	for name, value := range map[string]string{"givenName": "Carol", "familyName": "Jones", "newPassword": "battery staple", "newPasswordAgain": "battery staple"} {
 		values.Set(name, value)
 	}
-	var going sync.WaitGroup
+	const registered = "u.email LIKE 'carol%@new.example'"
+	ended := make(chan struct{})
+	var looking, going sync.WaitGroup
+	looking.Go(func() {
+		for {
+			if n := w.value("SELECT count(*)::text FROM users u WHERE " + registered + " AND u.state <> 2"); n != "0" {
+				t.Errorf("%s users are active who verified no address", n)
+				return
+			}
+			select {
+			case <-ended:
+				return
+			default:
+			}
+		}
+	})
 	for i := range 20 {
 		values.Set("email", fmt.Sprintf("carol%d@new.example", i))
 		body := values.Encode()
 		going.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(20*(i+1))*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(50*(i+1))*time.Millisecond)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/login/register", strings.NewReader(body))
 			if err != nil {
@@ -75,15 +94,226 @@ func TestRegistrationsThatAreBrokenOff(t *testing.T) {
 		})
 	}
 	going.Wait()
-	// What was begun goes on for a while.
-	const unfinished = "SELECT count(*)::text FROM users WHERE NOT is_email_verified AND email LIKE 'carol%' AND state = 1"
-	for deadline := time.Now().Add(10 * time.Second); w.value(unfinished) != "0"; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s users are active who verified no address", w.value(unfinished))
+	close(ended)
+	looking.Wait()
+	if n := w.value(`SELECT count(*)::text FROM users u WHERE ` + registered + ` AND NOT (
+		EXISTS (SELECT FROM sessions s WHERE s.user_id = u.id AND s.password_verified_at >= u.password_changed) AND EXISTS (SELECT FROM user_codes c WHERE c.user_id = u.id))`); n != "0" {
+		t.Errorf("%s users are half made", n)
+	}
+	if made := w.value("SELECT count(*)::text FROM users u WHERE " + registered); made == "0" {
+		t.Error("no registration got to its end")
+	}
+}
+
+// TestRegistrationsThatFail has each step fail, as a crash would: nothing is left.
+func TestRegistrationsThatFail(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'as if the node died'; END $$`)
+	count := func() string {
+		return w.value("SELECT (SELECT count(*) FROM users) || ' users, ' || (SELECT count(*) FROM sessions) || ' sessions, ' || (SELECT count(*) FROM events) || ' events'")
+	}
+	before := count()
+	for _, step := range []string{"INSERT ON sessions", "UPDATE OF state ON users", "INSERT ON user_codes", "INSERT ON messages"} {
+		w.exec("CREATE TRIGGER fail BEFORE " + step + " FOR EACH ROW EXECUTE FUNCTION fail()")
+		w.browser().register("carol@new.example").want(500, "/login/register", "server_error")
+		if got := count(); got != before {
+			t.Errorf("%s: %s, before it %s", step, got, before)
+		}
+		_, table, _ := strings.Cut(step, " ON ")
+		w.exec("DROP TRIGGER fail ON " + table)
+	}
+	w.browser().register("carol@new.example").want(200, "/login/verify").send("code", w.mail().Code).want(200, "/done")
+}
+
+// TestRegisteringTwice sends the form again, at once and later, and from another
+// browser: there is one user, it is the newest, and only its code is good.
+func TestRegisteringTwice(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.browser()
+	b.begin.Store(&tokenv1.Flow{Request: "x=y", Create: true})
+	b.open("/begin").want(200, "/login/register")
+	var together sync.WaitGroup
+	for range 3 {
+		same := *b
+		together.Go(func() { same.register("carol@new.example") })
+	}
+	together.Wait()
+	one := func(want string) (id string) {
+		t.Helper()
+		const registered = "FROM users WHERE email ILIKE 'carol@new.example'"
+		if got := w.value("SELECT string_agg(username || ' ' || state || ' ' || family_name, ', ') " + registered); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		id = w.value("SELECT id " + registered + " LIMIT 1")
+		if got := w.value("SELECT (SELECT count(*) FROM sessions) || ' ' || (SELECT count(*) FROM user_codes)"); got != "1 1" && strings.Contains(want, " 2 ") {
+			t.Errorf("got %s sessions and codes", got)
+		}
+		return id
+	}
+	id := one("carol 2 Jones")
+	if got := w.value("SELECT count(*)::text FROM messages WHERE recipient = 'carol@new.example'"); got != "3" {
+		t.Errorf("%s messages count, want 3: the limit of an address is not that of a user (SEC-185)", got)
+	}
+	if got := w.value("SELECT count(*)::text FROM events WHERE event_type = 'user.removed'"); got != "2" {
+		t.Errorf("%s events tell of the users who went", got)
+	}
+	w.wait(time.Second)
+	b.register("carol@new.example").want(200, "/login/verify")
+	first := w.mail().Code
+	if again := one("carol 2 Jones"); again == id {
+		t.Error("it is still the old one")
+	}
+	w.wait(time.Second)
+	other := w.browser().register("Carol@NEW.example", "familyName", "Smith", "newPassword", newPassword+"!", "newPasswordAgain", newPassword+"!").want(200, "/login/verify")
+	one("Carol 2 Smith")
+	second := w.mail().Code
+	b.send("code", first).want(400, "/login/verify", "The code is not right")
+	b.send("code", second).want(400, "/login/verify", "The code is not right") // is for another password
+	sent := w.mails()
+	if b.send("send", "yes").want(200, "/login/verify", "A code is on its way."); w.mails() != sent {
+		t.Error("who is gone gets codes")
+	}
+	other.send("code", second).want(200, "/done")
+	if s := w.done(); s == nil || s.LoginName != "Carol@a.example" {
+		t.Errorf("got %+v", s)
+	}
+	one("Carol 1 Smith")
+	w.browser().register("carol@new.example").want(200, "/login/verify") // is known now
+	one("Carol 1 Smith")
+}
+
+// TestOnlyRegistrationsAreReplaced registers with the unverified address of users who
+// came about in other ways, or were active since: they stay as they are.
+func TestOnlyRegistrationsAreReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := policy.As(t.Context(), policy.Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: w.instance.ID, OrgID: w.instance.DefaultOrg}, "", w.Roles)
+	add := func(name string) string {
+		t.Helper()
+		made, err := w.Users.CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
+			Email: &userv3.Email{Address: "carol@new.example"}, Password: &userv3.Password{Value: &userv3.Password_Plain{Plain: "battery staple"}},
+		}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.GetDetails().GetId()
+	}
+	activate := func(id string) {
+		t.Helper()
+		if _, err := w.Users.ActivateUser(ctx, &userv3.ActivateUserRequest{Id: id}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if made := w.value("SELECT count(*)::text FROM users WHERE email LIKE 'carol%'"); made == "0" {
-		t.Error("no registration got far enough to be broken off")
+	deactivate := func(id string) {
+		t.Helper()
+		if _, err := w.Users.DeactivateUser(ctx, &userv3.DeactivateUserRequest{Id: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("invited")
+	deactivate(add("dismissed"))
+	b := w.browser().register("carol@new.example", "loginName", "expelled").want(200, "/login/verify")
+	code := w.mail().Code
+	expelled := w.value("SELECT id FROM users WHERE username = 'expelled'")
+	activate(expelled)
+	deactivate(expelled)
+	b.send("code", code).want(400, "/login/verify", "The code is not right") // which would undo it
+	if b.send("send", "yes").want(200, "/login/verify"); w.mails() != "1" {
+		t.Error("who was active is sent a code to become so again")
+	}
+	w.browser().register("carol@new.example", "loginName", "newest").want(200, "/login/verify")
+	w.browser().register("carol@new.example", "loginName", "newest").want(200, "/login/verify")
+	const want = "dismissed 2, expelled 2, invited 1, newest 2"
+	if got := w.value("SELECT string_agg(username || ' ' || state, ', ' ORDER BY username) FROM users WHERE email = 'carol@new.example'"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestAbandonedRegistrationsAreSwept lets a week go by: who registered and never came
+// back goes, and nobody else.
+func TestAbandonedRegistrationsAreSwept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx := policy.As(t.Context(), policy.Context{Level: policyv1.Level_LEVEL_ORG, InstanceID: w.instance.ID, OrgID: w.instance.DefaultOrg}, "", w.Roles)
+	w.browser().register("verified@new.example").want(200, "/login/verify").send("code", w.mail().Code).want(200, "/done")
+	for _, name := range []string{"gone", "lost", "expelled", "back"} {
+		w.browser().register(name+"@new.example").want(200, "/login/verify")
+	}
+	id := func(name string) string { return w.value("SELECT id FROM users WHERE username = $1", name) }
+	if _, err := w.Users.ActivateUser(ctx, &userv3.ActivateUserRequest{Id: id("expelled")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"expelled", "bob"} {
+		if _, err := w.Users.DeactivateUser(ctx, &userv3.DeactivateUserRequest{Id: id(name)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.exec("UPDATE users SET is_email_verified = false WHERE username IN ('bob', 'changing')")
+	left := func(batch int32, want int64) string {
+		t.Helper()
+		n, err := w.Sweep(t.Context(), w.now(), batch)
+		if n != want || err != nil {
+			t.Errorf("got %d, %v, want %d", n, err, want)
+		}
+		return w.value("SELECT string_agg(username, ' ' ORDER BY username) FROM users WHERE NOT is_email_verified AND user_type = 1")
+	}
+	const all = "back bob changing expelled gone lost"
+	w.wait(7*24*time.Hour + 9*time.Minute)
+	if got := left(10, 0); got != all {
+		t.Errorf("before the week is over %s are left", got)
+	}
+	w.browser().register("back@new.example").want(200, "/login/verify") // anew
+	w.wait(2 * time.Minute)
+	removed := w.value("SELECT count(*)::text FROM events WHERE event_type = 'user.removed'")
+	if got := left(1, 1); len(strings.Fields(got)) != 5 {
+		t.Errorf("of a batch of one %s are left", got)
+	}
+	if got := left(10, 1); got != "back bob changing expelled" {
+		t.Errorf("after a week %s are left", got)
+	}
+	if got := left(10, 0); got != "back bob changing expelled" {
+		t.Errorf("after another time %s are left", got)
+	}
+	if got := w.value("SELECT (count(*) - $1)::text || ' ' || bool_and(owner_id = $2)::text FROM events WHERE event_type = 'user.removed'", removed, w.instance.DefaultOrg); got != "2 true" {
+		t.Errorf("the events are %s", got)
+	}
+	if got := w.value("SELECT (SELECT count(*) FROM sessions) || ' ' || (SELECT count(*) FROM messages)"); got != "3 4" {
+		t.Errorf("%s sessions and messages are left", got)
+	}
+	w.begin.Store(&tokenv1.Flow{Request: "x=y"})
+	w.browser().signIn("verified@new.example", "battery staple").want(200, "/done")
+}
+
+// TestSEC170_WhatARegistrationRefusesTellsNothing compares what is refused for
+// addresses and names that are known with what is refused for others.
+func TestSEC170_WhatARegistrationRefusesTellsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, test := range []struct {
+		name   string
+		fields []string
+		status int
+	}{
+		{"a name that cannot be", []string{"loginName", "a\u200bb"}, 400},
+		{"a password that is the name", []string{"loginName", "Battery Staple"}, 400},
+		{"a password that is the login name", []string{"loginName", "batty", "newPassword", "BATTY@a.example", "newPasswordAgain", "BATTY@a.example"}, 400},
+		{"a password that is a name with a number", []string{"loginName", "alice", "newPassword", "alice2@a.example", "newPasswordAgain", "alice2@a.example"}, 200},
+		{"and nobody has that name", []string{"loginName", "carol", "newPassword", "carol2@a.example", "newPasswordAgain", "carol2@a.example"}, 200},
+	} {
+		for _, email := range []string{"alice@mail.example", "carol@mail.example"} {
+			if b := w.browser().register(email, test.fields...); b.status != test.status {
+				t.Errorf("%s, %s: got %d %s", test.name, email, b.status, b.path)
+			}
+		}
+	}
+	if got := w.value("SELECT string_agg(username, ' ') FROM users WHERE email = 'carol@mail.example'"); got != "carol" {
+		t.Errorf("the user is called %s", got)
+	}
+	w.browser().register("dora@new.example", "loginName", "alice", "newPassword", "alice2@a.example", "newPasswordAgain", "alice2@a.example")
+	if got := w.value("SELECT username FROM users WHERE email = 'dora@new.example'"); got != "alice3" {
+		t.Errorf("with the password alice2 the user is called %s", got)
 	}
 }
 
@@ -161,6 +391,19 @@ func TestSEC170_RegistrationDoesNotTellWhoIsKnown(t *testing.T) {
 	}
 	if got := w.value("SELECT string_agg(template || ' ' || recipient, ', ' ORDER BY id) FROM messages"); got != "email_known alice@mail.example, verify_email carol@mail.example, verify_email carol@mail.example" {
 		t.Errorf("the messages are %s", got)
+	}
+}
+
+// TestSEC170_AnInactiveOrganizationTellsNothing registers where nobody can sign in.
+func TestSEC170_AnInactiveOrganizationTellsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec("UPDATE organizations SET state = 2 WHERE id = $1", w.instance.DefaultOrg)
+	for _, email := range []string{"alice@mail.example", "carol@mail.example"} {
+		w.browser().register(email).want(200, "/login/verify").send("code", "00000000").want(400, "/login/verify")
+	}
+	if n := w.value("SELECT count(*)::text FROM users WHERE email = 'carol@mail.example'"); n != "0" {
+		t.Error("a user was made")
 	}
 }
 

@@ -285,6 +285,19 @@ func (v *visit) advance() error {
 	return nil
 }
 
+// takeCancel goes back to who began the login, without a user. It is a form, because
+// browsers follow links before anybody does (prefetch), and one of its own, because
+// who leaves need not fill anything in. What was proven so far stays in the session,
+// as when the window is closed.
+func (v *visit) takeCancel() error {
+	if v.flow.GetRequest() == "" { // nobody waits
+		return v.to(pathName)
+	}
+	v.leave()
+	v.Cancel(v.w, v.r, v.instance, v.flow)
+	return nil
+}
+
 // Begin sends the browser to the first page of a login: flow holds what the
 // request asks for.
 func (p *Pages) Begin(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {

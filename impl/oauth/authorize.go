@@ -317,24 +317,42 @@ func (a *authorization) proceed() error {
 // Finish goes on with a request when the pages have authenticated the user. It is
 // the Finish of package login.
 func (s *Server) Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
-	c := &call{Server: s, w: w, r: r, context: r.Context(), instance: instance, issuer: s.Issuer(r.Host, instance), now: s.Now()}
-	w.Header()["Cache-Control"] = noStore
-	var req oauth.AuthorizationRequest
-	if err := form.Query(flow.GetRequest(), &req); err != nil {
-		c.errorPage(err)
+	a := s.resume(w, r, instance, flow)
+	if a == nil {
 		return
 	}
-	a, err := c.target(&req, nil) // the application may have changed since
-	if err != nil {
-		c.errorPage(err)
-		return
-	}
-	if err = a.read(); err == nil {
+	err := a.read()
+	if err == nil {
 		err = a.complete(session)
 	}
 	if err != nil {
 		a.fail(err)
 	}
+}
+
+// Cancel answers a request whose user does not want to sign in (RFC 6749, section
+// 4.1.2.1). It is the Cancel of package login.
+func (s *Server) Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
+	if a := s.resume(w, r, instance, flow); a != nil {
+		a.fail(refuse(oauth.AccessDenied, "the user canceled the login"))
+	}
+}
+
+// resume returns the request that a flow holds. When it has no client to answer to
+// any more, because the application has changed since, the user is told and it is nil.
+func (s *Server) resume(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) *authorization {
+	c := &call{Server: s, w: w, r: r, context: r.Context(), instance: instance, issuer: s.Issuer(r.Host, instance), now: s.Now()}
+	w.Header()["Cache-Control"] = noStore
+	var req oauth.AuthorizationRequest
+	err := form.Query(flow.GetRequest(), &req)
+	if err == nil {
+		var a *authorization
+		if a, err = c.target(&req, nil); err == nil {
+			return a
+		}
+	}
+	c.errorPage(err)
+	return nil
 }
 
 // complete answers with what the client asked for, about the user of a session.

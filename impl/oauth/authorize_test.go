@@ -335,7 +335,7 @@ func TestSEC010_WhatIsEchoedIsEncoded(t *testing.T) {
 				}
 				action, _ := b.fields()
 				policy := b.got.Header.Get("Content-Security-Policy")
-				if action != callback || strings.Contains(policy, "unsafe-inline") && !strings.Contains(policy, "nonce-") || !strings.Contains(policy, "form-action https://app.example") || !strings.Contains(policy, "default-src 'none'") {
+				if action != callback || strings.Contains(policy, "unsafe-inline") && !strings.Contains(policy, "nonce-") || !strings.Contains(policy, "form-action https:;") || !strings.Contains(policy, "default-src 'none'") {
 					t.Errorf("the page posts to %q under %q", action, policy)
 				}
 				if strings.Contains(b.got.Text, "<script>alert") || strings.Contains(b.got.Text, "<img") || !strings.Contains(b.got.Text, `name="state"`) {
@@ -350,6 +350,68 @@ func TestSEC010_WhatIsEchoedIsEncoded(t *testing.T) {
 	if got := b.authorize("web", "state", "-"); got.Has("state") || !got.Has("code") {
 		t.Errorf("without state: %v", got)
 	}
+}
+
+// TestCancel leaves the pages of a login: the client learns of it as of any other
+// error (RFC 6749, section 4.1.2.1), in its response mode, and of nothing else.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	wayBack := func(b *agent) url.Values {
+		t.Helper()
+		_, form, _ := strings.Cut(b.got.Text, `<form id="leave"`)
+		flow := valueAttr.FindStringSubmatch(form)
+		if flow == nil {
+			t.Fatalf("no way back at %s: %s", b.at, b.got.Text)
+		}
+		return pairs("flow", html.UnescapeString(flow[1]), "cancel", "yes")
+	}
+	cancel := func(b *agent) url.Values {
+		t.Helper()
+		return b.send(http.MethodPost, "/login/cancel", wayBack(b)).result()
+	}
+	state := strings.Repeat("x\"<é", 200)
+	for app, kinds := range map[string][]string{"web": {"code"}, "implicit": {"id_token", "id_token token"}} {
+		for _, kind := range kinds {
+			for _, mode := range []string{"query", "fragment", "form_post", "-"} {
+				b := w.a.agent()
+				request := w.a.request(app, "response_type", kind, "response_mode", mode, "state", state)
+				b.open(authorizePath+"?"+request.Encode()).fill("loginName", w.a.users["alice"].LoginName)
+				got := cancel(b)
+				got.Del("error_description")
+				if want := (url.Values{"error": {"access_denied"}, "state": {state}, "iss": {w.a.issuer}}); got.Encode() != want.Encode() {
+					t.Errorf("%s %s: got %v", kind, mode, got)
+				}
+				to, _ := url.Parse(b.got.Header.Get("Location"))
+				action, _ := b.fields()
+				switch sent := w.a.request(app, "response_type", kind); {
+				case mode == "form_post":
+					if b.got.Status != http.StatusOK || action != sent.Get("redirect_uri") {
+						t.Errorf("%s %s: got %d, posted to %q", kind, mode, b.got.Status, action)
+					}
+				case b.got.Status != http.StatusSeeOther || (to.RawQuery != "") != (kind == "code" && mode != "fragment") || (to.Fragment != "") == (to.RawQuery != ""):
+					t.Errorf("%s %s: got %d %s", kind, mode, b.got.Status, to)
+				}
+				if cache := b.got.Header.Get("Cache-Control"); cache != "no-store" {
+					t.Errorf("%s %s: Cache-Control %q", kind, mode, cache)
+				}
+			}
+		}
+	}
+	// Somebody who is signed in and leaves stays signed in, and no client hears of them.
+	b := w.a.signedIn("alice")
+	b.open(authorizePath + "?" + w.a.request("web", "prompt", "login").Encode())
+	if got := cancel(b); got.Get("error") != "access_denied" {
+		t.Errorf("got %v", got)
+	}
+	b.code("web")
+	// The application is gone meanwhile: there is nobody to go back to.
+	b = w.a.agent()
+	b.open(authorizePath + "?" + w.a.request("second").Encode())
+	w.a.must(http.MethodPost, "/resources/v3alpha/apps/"+w.a.apps["second"].ID+"/_deactivate", "{}")
+	values := wayBack(b)
+	w.soon("the application is gone", func() bool { return b.send(http.MethodPost, "/login/cancel", values).result() == nil })
+	b.shown("a login of an application that is gone")
 }
 
 func TestSEC011_PromptNoneIsSilent(t *testing.T) {

@@ -176,6 +176,9 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 		Finish: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
 			s.public.Finish(w, r, instance, flow, session)
 		},
+		Cancel: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
+			s.public.Cancel(w, r, instance, flow)
+		},
 	})
 	s.public = oauth.New(oauth.Config{
 		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
@@ -242,7 +245,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		}
 		s.messages.Wake()
 	})
-	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger, More: s.public.Sweep}
+	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger, More: s.sweep}
 	if s.Dev != nil {
 		sweeper.Moved = s.Dev.Clock.Changed
 	}
@@ -272,6 +275,16 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		return s.drain()
 	}
+}
+
+// sweep deletes what is over by a time, besides events.
+func (s *Server) sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	ended, err := s.public.Sweep(ctx, before, batch)
+	if err != nil {
+		return ended, err
+	}
+	abandoned, err := s.pages.Sweep(ctx, before, batch)
+	return max(ended, abandoned), err
 }
 
 func (s *Server) drain() error {

@@ -65,9 +65,13 @@ func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Che
 		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, checks.GetPassword().GetPassword()); err != nil {
 			return nil, err
 		}
-		p.steps = append(p.steps, step{&eventv1.SessionPasswordChecked{}, nil, func(session *row) { session.PasswordVerifiedAt = s.clock() }})
+		p.steps = append(p.steps, s.passwordStep())
 	}
 	return p, failed(s.checkCodes(ctx, session, checks, p))
+}
+
+func (s *Service) passwordStep() step {
+	return step{&eventv1.SessionPasswordChecked{}, nil, func(session *row) { session.PasswordVerifiedAt = s.clock() }}
 }
 
 func errExpired() error {

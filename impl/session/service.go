@@ -54,19 +54,43 @@ func New(env resource.Env, factors *authenticator.Factors) *Service {
 
 // CreateSession creates a session with what is proven at once.
 func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessionRequest) (*sessionv3.CreateSessionResponse, error) {
-	call, in := policy.CallFrom(ctx), req.GetSession()
-	session := &row{Session: db.Session{InstanceID: call.Context.InstanceID, ID: s.NewID(), Creator: call.Caller.UserID, Metadata: []byte("{}")}}
-	s.sessions.Assign(session, in.GetUserAgent())
+	session := s.begin(ctx, req.GetSession())
+	proven, err := s.check(ctx, session, req.GetSession().GetChecks())
+	if err != nil {
+		return nil, err
+	}
+	return s.create(ctx, session, proven, req.GetSession())
+}
+
+// CreateProven is CreateSession for who registers: in names the user whose password
+// the caller has set in the same transaction. It counts as proven; comparing it with
+// its own hash would tell nothing, and takes too long for a transaction.
+func (s *Service) CreateProven(ctx context.Context, in *sessionv3.Session) (*sessionv3.CreateSessionResponse, error) {
+	session := s.begin(ctx, in)
 	proven, err := s.check(ctx, session, in.GetChecks())
 	if err != nil {
 		return nil, err
 	}
+	proven.steps = append(proven.steps, s.passwordStep())
+	return s.create(ctx, session, proven, in)
+}
+
+// begin returns a session that is not stored yet.
+func (s *Service) begin(ctx context.Context, in *sessionv3.Session) *row {
+	call := policy.CallFrom(ctx)
+	session := &row{Session: db.Session{InstanceID: call.Context.InstanceID, ID: s.NewID(), Creator: call.Caller.UserID, Metadata: []byte("{}")}}
+	s.sessions.Assign(session, in.GetUserAgent())
+	return session
+}
+
+// create stores a session with what was proven.
+func (s *Service) create(ctx context.Context, session *row, p *proven, in *sessionv3.Session) (*sessionv3.CreateSessionResponse, error) {
 	res := &sessionv3.CreateSessionResponse{}
-	err = s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
 		made := *session // a transaction that is run again starts anew
 		res.SessionToken, made.TokenHash = newToken()
 		draft := s.sessions.New(ctx, &made, &eventv1.SessionAdded{})
-		res.Challenges, err = s.apply(ctx, tx, draft, proven, in)
+		res.Challenges, err = s.apply(ctx, tx, draft, p, in)
 		res.Details = s.sessions.Details(&made)
 		return err
 	})

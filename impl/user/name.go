@@ -10,10 +10,10 @@ import (
 	"github.com/writ-id/writ/impl/fault"
 )
 
-// canonical returns the one form of a username (SEC-298): trimmed and in NFC.
+// Canonical returns the one form of a username (SEC-298): trimmed and in NFC.
 // Names that look like another by the compatibility forms of Unicode or by
 // invisible characters are refused; case is folded when names are compared.
-func canonical(username string) (string, error) {
+func Canonical(username string) (string, error) {
 	const field = "user.username"
 	name := norm.NFC.String(strings.TrimSpace(username))
 	if name == "" || utf8.RuneCountInString(name) > 200 {

@@ -28,7 +28,7 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 			return err
 		}
 		if req.GetUser().Username != nil {
-			if user.Username, err = canonical(req.GetUser().GetUsername()); err != nil {
+			if user.Username, err = Canonical(req.GetUser().GetUsername()); err != nil {
 				return err
 			}
 		}

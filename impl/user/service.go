@@ -93,7 +93,7 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 	user.State, user.UserType = active, human
 	user.SchemaID, user.Data = nil, nil // setData does it
 	user.InstanceID, user.OrgID = call.Context.InstanceID, &call.Context.OrgID
-	name, err := canonical(user.Username)
+	name, err := Canonical(user.Username)
 	if err != nil {
 		return nil, err
 	}
