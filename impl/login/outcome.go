@@ -142,8 +142,8 @@ func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance 
 	}
 	shown.Title = words.get("title", shown.Head)
 	targets := "'self'"
-	if target := source(params.Get("post_logout_redirect_uri")); target != "" {
-		targets += " " + target
+	if client := clientTargets(params.Get("post_logout_redirect_uri")); client != "" {
+		targets += " " + client
 	}
 	p.show(w, r, shown, targets)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/token"
 )
@@ -58,6 +59,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 	if err != nil {
 		return err
 	}
+	r = r.WithContext(fair.With(r.Context(), instance.ID))
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
 	v.words = p.wordsFor(r, instance, "")
 	switch {
