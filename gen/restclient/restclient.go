@@ -23012,6 +23012,12 @@ type GetUserInfoAnswer401Headers struct {
 	WWWAuthenticate string
 }
 
+// GetUserInfoAnswer403Headers the declared response headers of an HTTP 403 response for GetUserInfo
+type GetUserInfoAnswer403Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
 // GetUserInfoAnswer413Headers the declared response headers of an HTTP 413 response for GetUserInfo
 type GetUserInfoAnswer413Headers struct {
 	CacheControl string
@@ -23036,6 +23042,8 @@ type GetUserInfoAnswer struct {
 	JSON400 *OAuthError
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *OAuthUnauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *OAuthUnauthorized
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -23052,6 +23060,8 @@ type GetUserInfoAnswer struct {
 	Headers400 *GetUserInfoAnswer400Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *GetUserInfoAnswer401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *GetUserInfoAnswer403Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *GetUserInfoAnswer413Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
@@ -23073,6 +23083,11 @@ func (r GetUserInfoAnswer) GetJSON400() *OAuthError {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r GetUserInfoAnswer) GetJSON401() *OAuthUnauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetUserInfoAnswer) GetJSON403() *OAuthUnauthorized {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -23145,6 +23160,12 @@ type PostUserInfoAnswer401Headers struct {
 	WWWAuthenticate string
 }
 
+// PostUserInfoAnswer403Headers the declared response headers of an HTTP 403 response for PostUserInfo
+type PostUserInfoAnswer403Headers struct {
+	CacheControl    string
+	WWWAuthenticate string
+}
+
 // PostUserInfoAnswer413Headers the declared response headers of an HTTP 413 response for PostUserInfo
 type PostUserInfoAnswer413Headers struct {
 	CacheControl string
@@ -23169,6 +23190,8 @@ type PostUserInfoAnswer struct {
 	JSON400 *OAuthError
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *OAuthUnauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *OAuthUnauthorized
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
 	// JSON413 the response for an HTTP 413 `application/json` response
@@ -23185,6 +23208,8 @@ type PostUserInfoAnswer struct {
 	Headers400 *PostUserInfoAnswer400Headers
 	// Headers401 the parsed response headers for an HTTP 401 response
 	Headers401 *PostUserInfoAnswer401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *PostUserInfoAnswer403Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *PostUserInfoAnswer413Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
@@ -23206,6 +23231,11 @@ func (r PostUserInfoAnswer) GetJSON400() *OAuthError {
 // GetJSON401 returns the response for an HTTP 401 `application/json` response
 func (r PostUserInfoAnswer) GetJSON401() *OAuthUnauthorized {
 	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PostUserInfoAnswer) GetJSON403() *OAuthUnauthorized {
+	return r.JSON403
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
@@ -41685,6 +41715,13 @@ func ParseGetUserInfoAnswer(rsp *http.Response) (*GetUserInfoAnswer, error) {
 		}
 		response.JSON401 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest UnknownHost
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -41760,6 +41797,23 @@ func ParseGetUserInfoAnswer(rsp *http.Response) (*GetUserInfoAnswer, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers GetUserInfoAnswer403Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers403 = &headers
 	case rsp.StatusCode == 413:
 		var headers GetUserInfoAnswer413Headers
 		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
@@ -41829,6 +41883,13 @@ func ParsePostUserInfoAnswer(rsp *http.Response) (*PostUserInfoAnswer, error) {
 			return nil, err
 		}
 		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest OAuthUnauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
 		var dest UnknownHost
@@ -41905,6 +41966,23 @@ func ParsePostUserInfoAnswer(rsp *http.Response) (*PostUserInfoAnswer, error) {
 			headers.WWWAuthenticate = value
 		}
 		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers PostUserInfoAnswer403Headers
+		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Cache-Control", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.CacheControl = value
+		}
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers403 = &headers
 	case rsp.StatusCode == 413:
 		var headers PostUserInfoAnswer413Headers
 		if values := rsp.Header.Values("Cache-Control"); len(values) > 0 {

@@ -62,6 +62,16 @@ func isOff(err error) bool {
 	return ok && off.Kind == fault.FailedPrecondition
 }
 
+// RefuseRequest answers a request that is not looked at.
+func (s *Server) RefuseRequest(w http.ResponseWriter, r *http.Request, err error) {
+	c := &call{Server: s, w: w, r: r}
+	if r.URL.Path == authorizePath || r.URL.Path == endSessionPath {
+		c.errorPage(err)
+		return
+	}
+	c.fail(err)
+}
+
 // RefuseMethod answers a request whose method an endpoint does not have.
 func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	w.Header().Set("Allow", allowed)
@@ -80,14 +90,14 @@ func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
 	if errors.Is(err, form.ErrTooLarge) {
 		return &Refusal{string(oauth.InvalidRequest), err.Error(), http.StatusRequestEntityTooLarge}
 	}
-	outage := store.Fault(err)
+	outage, knowing := store.Fault(err), false
 	if outage == nil {
-		outage, _ = errors.AsType[*fault.Error](err)
+		outage, knowing = errors.AsType[*fault.Error](err)
 	}
 	if outage != nil && outage.Kind == fault.InvalidArgument {
 		return invalidRequest("a text holds a character that cannot be stored")
 	}
-	if outage == nil || outage.Kind != fault.Canceled {
+	if outage == nil || outage.Kind != fault.Canceled && !(knowing && outage.Kind == fault.Unavailable) { // overload is no news
 		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", err)
 	}
 	if outage != nil && (outage.Kind == fault.Unavailable || outage.Kind == fault.Canceled) {

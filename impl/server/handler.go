@@ -90,7 +90,7 @@ func (s *Server) oauth() http.Handler {
 		}
 		leave, err := s.chain.EnterPublic(r.Context(), r.Host)
 		if err != nil {
-			s.refuse(w, r, err)
+			s.public.RefuseRequest(w, r, err)
 			return
 		}
 		defer leave()
