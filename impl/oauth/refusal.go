@@ -90,14 +90,15 @@ func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
 	if errors.Is(err, form.ErrTooLarge) {
 		return &Refusal{string(oauth.InvalidRequest), err.Error(), http.StatusRequestEntityTooLarge}
 	}
-	outage, knowing := store.Fault(err), false
+	outage, overload := store.Fault(err), false
 	if outage == nil {
-		outage, knowing = errors.AsType[*fault.Error](err)
+		outage, _ = errors.AsType[*fault.Error](err)
+		overload = outage != nil && outage.Kind == fault.Unavailable
 	}
 	if outage != nil && outage.Kind == fault.InvalidArgument {
 		return invalidRequest("a text holds a character that cannot be stored")
 	}
-	if outage == nil || outage.Kind != fault.Canceled && !(knowing && outage.Kind == fault.Unavailable) { // overload is no news
+	if outage == nil || outage.Kind != fault.Canceled && !overload {
 		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", err)
 	}
 	if outage != nil && (outage.Kind == fault.Unavailable || outage.Kind == fault.Canceled) {
