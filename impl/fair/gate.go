@@ -40,19 +40,32 @@ func New(places, waiting int) *Gate {
 	}
 }
 
-// Enter returns when the tenant has a place; leave gives it back. The error is
-// ErrFull, or that of ctx.
-func (g *Gate) Enter(ctx context.Context, tenant string) (leave func(), err error) {
+// Try takes a place if the tenant has not to wait for one; Leave gives it back.
+func (g *Gate) Try(tenant string) bool {
 	g.mu.Lock()
-	leave = func() { g.leave(tenant) }
-	if g.free > 0 && g.running[tenant] < g.mostRunning && len(g.waiting[tenant]) == 0 {
-		g.take(tenant)
+	defer g.mu.Unlock()
+	return g.try(tenant)
+}
+
+func (g *Gate) try(tenant string) bool {
+	if g.free == 0 || g.running[tenant] >= g.mostRunning || len(g.waiting[tenant]) > 0 {
+		return false
+	}
+	g.take(tenant)
+	return true
+}
+
+// Enter returns when the tenant has a place; Leave gives it back. The error is
+// ErrFull, or that of ctx.
+func (g *Gate) Enter(ctx context.Context, tenant string) error {
+	g.mu.Lock()
+	if g.try(tenant) {
 		g.mu.Unlock()
-		return leave, nil
+		return nil
 	}
 	if len(g.waiting[tenant]) >= g.mostWaiting {
 		g.mu.Unlock()
-		return nil, ErrFull
+		return ErrFull
 	}
 	v := &visitor{admitted: make(chan struct{})}
 	if len(g.waiting[tenant]) == 0 {
@@ -62,16 +75,16 @@ func (g *Gate) Enter(ctx context.Context, tenant string) (leave func(), err erro
 	g.mu.Unlock()
 	select {
 	case <-v.admitted:
-		return leave, nil
+		return nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if v.in { // in the same moment
-		return leave, nil
+		return nil
 	}
 	g.remove(tenant, slices.Index(g.waiting[tenant], v))
-	return nil, context.Cause(ctx)
+	return context.Cause(ctx)
 }
 
 func (g *Gate) take(tenant string) {
@@ -79,7 +92,8 @@ func (g *Gate) take(tenant string) {
 	g.running[tenant]++
 }
 
-func (g *Gate) leave(tenant string) {
+// Leave gives a place of a tenant to who is next.
+func (g *Gate) Leave(tenant string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.free++

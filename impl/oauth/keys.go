@@ -27,6 +27,11 @@ func (s *Server) GetKeys(w http.ResponseWriter, r *http.Request, params oauth.Ge
 // cacheControl is that of what anybody may keep.
 var cacheControl = []string{fmt.Sprintf("public, max-age=%d", int(signing.CacheFor.Seconds()))}
 
+// IsDocument reports whether a request is for a prepared document.
+func IsDocument(r *http.Request) bool {
+	return r.URL.Path == keysPath || r.URL.Path == configurationPath
+}
+
 // servePublic serves a prepared document, for clients in browsers too.
 func servePublic(w http.ResponseWriter, document []byte, etag string, known *string) {
 	header := w.Header()

@@ -145,7 +145,7 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 	}
 	header := w.Header()
 	header.Add("Vary", "Origin")
-	if r.URL.Path == keysPath || r.URL.Path == configurationPath { // anybody's, see servePublic
+	if IsDocument(r) { // anybody's, see servePublic
 		if preflight {
 			header["Access-Control-Allow-Origin"] = anyOrigin
 			header.Set("Access-Control-Allow-Methods", "GET")

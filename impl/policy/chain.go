@@ -257,10 +257,13 @@ func (c *Chain) permit(call *Call) error {
 	return op.Denied()
 }
 
-// EnterPublic waits for a place among the requests to the OpenID provider.
+// EnterPublic waits for a place among the requests to the OpenID provider; leave
+// gives it back.
 func (c *Chain) EnterPublic(ctx context.Context, host string) (leave func(), err error) {
 	return c.enter(ctx, c.public, host)
 }
+
+var errOverloaded = fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
 
 // enter waits for a place at a gate, which instances share (SEC-221). What a host
 // means is known when it was asked for before; the others wait together.
@@ -269,14 +272,14 @@ func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave 
 	if instance, _ := c.instances.Last(canonicalHost(host)); instance != nil {
 		tenant = instance.ID
 	}
-	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
-	ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, overloaded)
-	defer cancel()
-	leave, err = gate.Enter(ctx, tenant)
-	if errors.Is(err, fair.ErrFull) {
-		err = overloaded
+	if !gate.Try(tenant) {
+		ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errOverloaded)
+		defer cancel()
+		if err = gate.Enter(ctx, tenant); errors.Is(err, fair.ErrFull) {
+			err = errOverloaded
+		}
 	}
-	return leave, err
+	return func() { gate.Leave(tenant) }, err
 }
 
 // Refusal returns what a client may see of err, and logs what it may not.

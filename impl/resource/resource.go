@@ -53,11 +53,10 @@ func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *obj
 	if err != nil && !store.NoRow(err) {
 		return nil, nil, err
 	}
-	leave, err := s.Searches.Enter(ctx, instanceID)
-	if err != nil {
+	if err := s.Searches.Enter(ctx, instanceID); err != nil {
 		return nil, nil, err
 	}
-	defer leave()
+	defer s.Searches.Leave(instanceID)
 	rows, err := query(ctx, s.SearchConn(ctx), page)
 	if err != nil {
 		return nil, nil, err

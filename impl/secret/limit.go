@@ -28,14 +28,13 @@ func Work(ctx context.Context, do func()) error {
 	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many passwords are being checked at once; try again")
 	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, overloaded)
 	defer cancel()
-	leave, err := work.Enter(ctx, fair.Tenant(ctx))
-	if errors.Is(err, fair.ErrFull) {
+	tenant := fair.Tenant(ctx)
+	if err := work.Enter(ctx, tenant); errors.Is(err, fair.ErrFull) {
 		return overloaded
-	}
-	if err != nil {
+	} else if err != nil {
 		return err
 	}
-	defer leave()
+	defer work.Leave(tenant)
 	do()
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
+	"github.com/writ-id/writ/impl/oauth"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
 )
@@ -86,6 +87,10 @@ func (s *Server) oauth() http.Handler {
 		handler, pattern := mux.Handler(r)
 		if pattern == "" {
 			s.unserved(w, r, mux)
+			return
+		}
+		if oauth.IsDocument(r) { // from memory: nobody can starve it
+			handler.ServeHTTP(w, r)
 			return
 		}
 		leave, err := s.chain.EnterPublic(r.Context(), r.Host)
