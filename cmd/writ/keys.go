@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,11 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/signing"
+	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/store"
-	"github.com/writ-id/writ/impl/token"
 )
 
 func newKeys() *cobra.Command {
@@ -112,15 +109,12 @@ after the other, before the next step.
 			return nil, err
 		}
 		defer db.Close()
-		for _, one := range []struct {
-			what   string
-			reseal func(context.Context, *store.DB, secret.Sealer) (int, error)
-		}{{"secrets of authenticators", authenticator.Reseal}, {"signing keys", signing.Reseal}, {"token keys", token.Reseal}} {
-			n, err := one.reseal(cmd.Context(), db, key)
+		for _, one := range server.SealedColumns() {
+			n, err := one.Reseal(cmd.Context(), db, key)
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d %s sealed anew\n", n, one.what)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d %s sealed anew\n", n, one.What)
 		}
 		return nil, nil
 	})

@@ -341,7 +341,7 @@ func (s *Server) Cancel(w http.ResponseWriter, r *http.Request, instance *policy
 // resume returns the request that a flow holds. When it has no client to answer to
 // any more, because the application has changed since, the user is told and it is nil.
 func (s *Server) resume(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) *authorization {
-	c := &call{Server: s, w: w, r: r, context: r.Context(), instance: instance, issuer: s.Issuer(r.Host, instance), now: s.Now()}
+	c := s.callOf(w, r, instance)
 	w.Header()["Cache-Control"] = noStore
 	var req oauth.AuthorizationRequest
 	err := form.Query(flow.GetRequest(), &req)

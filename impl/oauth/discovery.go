@@ -37,15 +37,15 @@ func (s *Server) GetConfiguration(w http.ResponseWriter, r *http.Request, params
 		s.Refuse(w, r, err)
 		return
 	}
-	key := documentKey{issuer: s.Issuer(r.Host, instance), locales: strings.Join(s.Pages.Languages(r, instance), " "), create: instance.AllowRegistration}
 	err = s.Enabled(r.Context(), policyv1.Feature_FEATURE_OIDC_TOKEN_EXCHANGE, instance)
-	if key.exchange = err == nil; isOff(err) {
-		err = nil
+	if err != nil && !isOff(err) {
+		s.Refuse(w, r, err)
+		return
 	}
-	var prepared *document
-	if err == nil {
-		prepared, err = s.document(key)
-	}
+	prepared, err := s.document(documentKey{
+		issuer: s.Issuer(r.Host, instance), locales: strings.Join(s.Pages.Languages(r, instance), " "),
+		exchange: err == nil, create: instance.AllowRegistration,
+	})
 	if err != nil {
 		s.Refuse(w, r, err)
 		return

@@ -33,22 +33,26 @@ type grantKey struct {
 	revoked        bool
 }
 
+func (row *grantRow) key() grantKey {
+	return grantKey{row.instanceID, row.GetGrantId(), row.revoked}
+}
+
 // inOrder returns what is written together, sorted: nodes that lock the same rows do it
 // in the same order, so that none waits for the other for ever.
-func inOrder[T any](batch []T, key func(T) grantKey) []T {
+func inOrder[T interface{ key() grantKey }](batch []T) []T {
 	return slices.SortedStableFunc(slices.Values(batch), func(a, b T) int {
-		x, y := key(a), key(b)
+		x, y := a.key(), b.key()
 		return cmp.Or(strings.Compare(x.instanceID, y.instanceID), strings.Compare(x.id, y.id))
 	})
 }
 
 // writeGrants makes rows; of those with one ID it makes the first.
 func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
-	batch = inOrder(batch, func(row *grantRow) grantKey { return grantKey{row.instanceID, row.GetGrantId(), row.revoked} })
+	batch = inOrder(batch)
 	p := db.AddGrantsParams{Now: s.Now()}
 	asked := make(map[grantKey]*grantRow, len(batch))
 	for _, row := range batch {
-		key := grantKey{row.instanceID, row.GetGrantId(), row.revoked}
+		key := row.key()
 		if asked[key] != nil {
 			continue
 		}
@@ -145,7 +149,7 @@ func (c *call) revokeGrant(ctx context.Context, id, appID, reason string) error 
 			continue
 		}
 		if platform {
-			return c.forgetCallers()
+			return c.forgetCallers(ctx)
 		}
 		return nil
 	}
@@ -158,14 +162,16 @@ type rotation struct {
 	won                 bool
 }
 
+func (r *rotation) key() grantKey { return grantKey{r.instanceID, r.grantID, false} }
+
 // writeRotations uses refresh tokens; of those that are the same it uses the first.
 func (s *Server) writeRotations(ctx context.Context, batch []*rotation) error {
-	batch = inOrder(batch, func(r *rotation) grantKey { return grantKey{r.instanceID, r.grantID, false} })
+	batch = inOrder(batch)
 	now := s.Now()
 	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), UnusedUntil: now.Add(refreshIdle), Now: now}
 	asked := make(map[grantKey]*rotation, len(batch))
 	for _, r := range batch {
-		key := grantKey{r.instanceID, r.grantID, false}
+		key := r.key()
 		if asked[key] != nil { // one of two generations is wrong, or they are the same
 			continue
 		}

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -177,14 +178,14 @@ func (c *call) revokeRefresh(text, clientID, appID string) error {
 func (c *call) revokeAccess(t *tokenv1.AccessToken) error {
 	err := c.revoked.add(c.ctx(), revocation{c.instance.ID, t})
 	if err == nil && slices.Contains(t.GetAudience(), Platform) {
-		err = c.forgetCallers()
+		err = c.forgetCallers(c.ctx())
 	}
 	return err
 }
 
 // forgetCallers makes every node ask again whose tokens are good for the resource
 // API.
-func (c *call) forgetCallers() error {
+func (c *call) forgetCallers(ctx context.Context) error {
 	c.Invalidate()
-	return c.queries.NotifyChange(c.ctx(), c.DB.Pool)
+	return c.queries.NotifyChange(ctx, c.DB.Pool)
 }

@@ -130,6 +130,10 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *call {
 		s.Refuse(w, r, err)
 		return nil
 	}
+	return s.callOf(w, r, instance)
+}
+
+func (s *Server) callOf(w http.ResponseWriter, r *http.Request, instance *policy.Instance) *call {
 	return &call{Server: s, w: w, r: r, context: r.Context(), instance: instance, issuer: s.Issuer(r.Host, instance), now: s.Now()}
 }
 
@@ -148,9 +152,7 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 	if IsDocument(r) { // anybody's, see servePublic
 		if preflight {
 			header["Access-Control-Allow-Origin"] = anyOrigin
-			header.Set("Access-Control-Allow-Methods", "GET")
-			header.Set("Access-Control-Allow-Headers", "If-None-Match, Cache-Control")
-			header.Set("Access-Control-Max-Age", "600")
+			allow(header, "GET", "If-None-Match, Cache-Control")
 			w.WriteHeader(http.StatusNoContent)
 		}
 		return preflight
@@ -163,12 +165,17 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if header.Get("Access-Control-Allow-Origin") != "" {
-		header.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE")
-		header.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout")
-		header.Set("Access-Control-Max-Age", "600")
+		allow(header, "GET, POST, PUT, PATCH, DELETE", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout")
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true
+}
+
+// allow says in answer to a preflight what a browser may send.
+func allow(header http.Header, methods, headers string) {
+	header.Set("Access-Control-Allow-Methods", methods)
+	header.Set("Access-Control-Allow-Headers", headers)
+	header.Set("Access-Control-Max-Age", "600")
 }
 
 func (s *Server) mayRead(r *http.Request, origin string) bool {

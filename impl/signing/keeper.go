@@ -197,10 +197,7 @@ func (t *tending) move(ctx context.Context, id string, state int16, due time.Tim
 // another algorithm than is wanted has signed nothing yet, and is replaced.
 func (t *tending) hasten(ctx context.Context, coming *db.SigningKey, wanted Algorithm) error {
 	if wanted != "" && wanted != Algorithm(coming.Algorithm) {
-		if err := t.delete(ctx, coming.ID); err != nil {
-			return err
-		}
-		if err := t.record(ctx, coming.ID, &eventv1.WebKeyRemoved{KeyId: coming.ID}); err != nil {
+		if err := t.remove(ctx, coming.ID); err != nil {
 			return err
 		}
 		return t.add(ctx, wanted, next, t.now.Add(publishedFor))
@@ -216,6 +213,14 @@ func (t *tending) hasten(ctx context.Context, coming *db.SigningKey, wanted Algo
 // putAway takes a retired key out of the key set.
 func (t *tending) putAway(ctx context.Context, id string) error {
 	if err := t.queries.PutAwaySigningKey(ctx, t.tx, db.PutAwaySigningKeyParams{InstanceID: t.instanceID, ID: id, DueDate: t.now.Add(hintsFor)}); err != nil {
+		return err
+	}
+	return t.record(ctx, id, &eventv1.WebKeyRemoved{KeyId: id})
+}
+
+// remove deletes a key before its time.
+func (t *tending) remove(ctx context.Context, id string) error {
+	if err := t.delete(ctx, id); err != nil {
 		return err
 	}
 	return t.record(ctx, id, &eventv1.WebKeyRemoved{KeyId: id})
@@ -256,10 +261,7 @@ func (k *Keeper) Revoke(ctx context.Context, instanceID, id string) error {
 		if algorithm == "" {
 			return fmt.Errorf("the instance has no key %q", id)
 		}
-		if err := t.delete(ctx, id); err != nil {
-			return err
-		}
-		if err := t.record(ctx, id, &eventv1.WebKeyRemoved{KeyId: id}); err != nil {
+		if err := t.remove(ctx, id); err != nil {
 			return err
 		}
 		if err := t.tend(ctx, Rotation{Algorithm: algorithm}); err != nil {

@@ -1,0 +1,29 @@
+package server
+
+import (
+	"context"
+
+	"github.com/writ-id/writ/impl/authenticator"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signing"
+	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/token"
+)
+
+// Sealed is a column of secrets that the master key seals.
+type Sealed struct {
+	Column string // table.column
+	What   string // for people
+	// Reseal seals all of them anew, by the key that seals now, and returns how many. It
+	// may run while nodes do, and again after a failure.
+	Reseal func(context.Context, *store.DB, secret.Sealer) (int, error)
+}
+
+// SealedColumns are all there are: what is missing here is lost with the old key.
+func SealedColumns() []Sealed {
+	return []Sealed{
+		{"authenticators.secret", "secrets of authenticators", authenticator.Reseal},
+		{"signing_keys.private_key", "signing keys", signing.Reseal},
+		{"token_keys.secret", "token keys", token.Reseal},
+	}
+}
