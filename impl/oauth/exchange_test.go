@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -333,28 +334,26 @@ func TestSEC092_FamiliesOfExchangesEndTogether(t *testing.T) {
 	}
 	w.a.refused("one that was revoked", again(0, first.text("access_token")), "invalid_request")
 
-	rounds := 100
-	if testing.Short() || raceDetector {
-		rounds = 20
-	}
-	exchanged := 0
-	for round := range rounds {
-		first := alice.tokens("web", offline)
+	const n = 400
+	var exchanged atomic.Int64
+	b := w.a.batch("alice")
+	rounds(t, n, func(i int) {
+		first := w.a.redeem("web", b.code("web", offline))
 		var second *answer
 		var both sync.WaitGroup
-		both.Go(func() { second = again(round%2, first.text("access_token")) })
-		both.Go(func() { w.a.on((round+1)%2).as("web", revokePath, pairs("token", first.text("refresh_token"))) })
+		both.Go(func() { second = again(i%2, first.text("access_token")) })
+		both.Go(func() { w.a.on((i+1)%2).as("web", revokePath, pairs("token", first.text("refresh_token"))) })
 		both.Wait()
 		if second.Status != http.StatusOK {
-			continue
+			return
 		}
-		exchanged++
+		exchanged.Add(1)
 		if w.a.active("api", second.text("access_token")) {
-			t.Fatalf("round %d: the exchanged token outlived its grant", round)
+			t.Errorf("round %d: the exchanged token outlived its grant", i)
 		}
 		w.a.refused("a refresh", w.a.refresh("web", second.text("refresh_token")), "invalid_grant")
-	}
-	t.Logf("%d of %d exchanges came first", exchanged, rounds)
+	})
+	t.Logf("%d of %d exchanges came first", exchanged.Load(), n)
 }
 
 func TestSEC103_ImpersonationNeedsThePermission(t *testing.T) {
