@@ -7,6 +7,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
 )
 
 const usersPath = "/resources/v3alpha/users/"
@@ -153,5 +156,87 @@ func TestSEC059_WhatASecretWasGoodForEndsWithIt(t *testing.T) {
 		if w.a.active("api", byKey) {
 			t.Errorf("%s: a token by the key is active without it", name)
 		}
+	}
+}
+
+// TestSEC092_REL006_ReuseIsNotForgotten: when the family cannot be ended because the
+// database does not write, the client is not told that its token is bad, as if that had
+// been dealt with; and the family ends as soon as it can, without anybody asking again.
+func TestSEC092_REL006_ReuseIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := w.a.signedIn("alice")
+	code := b.code("web")
+	byCode := w.a.redeem("web", code)
+	byRefresh := b.tokens("web", offline)
+	used := byRefresh.text("refresh_token")
+	next := w.a.refresh("web", used)
+	w.a.granted("the successor", next)
+	w.exec(`CREATE FUNCTION refuse_writes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '25006'; END $$`)
+	w.exec(`CREATE TRIGGER refuse_writes BEFORE UPDATE ON oauth_grants FOR EACH STATEMENT EXECUTE FUNCTION refuse_writes()`)
+	for what, got := range map[string]*answer{"code": w.a.redeem("web", code), "refresh token": w.a.refresh("web", used)} {
+		if got.Status != http.StatusServiceUnavailable || got.text("error") != "temporarily_unavailable" || got.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: got %d %s, want 503", what, got.Status, got.Text)
+		}
+	}
+	if !w.a.active("api", next.text("access_token")) {
+		t.Error("the family has ended although nothing can be written")
+	}
+	w.exec(`DROP TRIGGER refuse_writes ON oauth_grants`)
+	for what, tokens := range map[string]*answer{"code": byCode, "refresh token": next} {
+		w.eventually(what+": the family ends", func() bool { return !w.a.active("api", tokens.text("access_token")) })
+	}
+}
+
+// TestSEC101_WhatWasExchangedEndsWithTheToken: revoking an access token, opaque or JWT, or
+// deleting a personal one, ends what was exchanged for it, directly or not.
+func TestSEC101_WhatWasExchangedEndsWithTheToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.a.allow()
+	forP := "openid offline_access " + urn + "org:project:id:" + w.a.projects["P"] + ":aud"
+	alice := w.a.signedIn("alice")
+	for name, test := range map[string]struct {
+		token  func() string
+		revoke func(token string)
+	}{
+		"opaque": {func() string { return alice.tokens("web", forP).text("access_token") }, func(token string) { w.a.as("web", revokePath, pairs("token", token)) }},
+		"JWT":    {func() string { return alice.tokens("jwtweb", forP).text("access_token") }, func(token string) { w.a.as("jwtweb", revokePath, pairs("token", token)) }},
+		"PAT": {func() string { return w.a.users["helper"].Token }, func(string) {
+			id := w.value("SELECT id FROM personal_access_tokens WHERE instance_id = $1 AND user_id = $2", w.a.instance(), w.a.users["helper"].ID)
+			w.a.must(http.MethodDelete, usersPath+w.a.users["helper"].ID+"/pats/"+id, "")
+		}},
+	} {
+		token := test.token()
+		scope := "openid"
+		if name != "PAT" {
+			scope = "openid offline_access"
+		}
+		first := w.a.exchange("second", "subject_token", token, "scope", scope)
+		second := w.a.exchange("web", "subject_token", w.a.granted(name, first), "requested_token_type", typeJWT)
+		third := w.a.exchange("second", "subject_token", w.a.granted(name+" again", second))
+		w.a.granted(name+" and again", third)
+		test.revoke(token)
+		for i, got := range []*answer{first, second, third} {
+			if w.a.on(1).active("api", got.text("access_token")) {
+				t.Errorf("%s: what was exchanged %d times is active", name, i+1)
+			}
+		}
+		if refresh := first.text("refresh_token"); refresh != "" {
+			w.a.refused(name+": the refresh token", w.a.refresh("second", refresh), "invalid_grant")
+		} else if name != "PAT" {
+			t.Errorf("%s: no refresh token: %s", name, first.Text)
+		}
+	}
+	// Nor does a family come back when the revocation is forgotten.
+	const good = "SELECT count(*)::text FROM oauth_grants WHERE origins IS NOT NULL AND NOT revoked"
+	if n := w.value(good); n != "2" {
+		t.Fatalf("%s families came of exchanges, want 2", n)
+	}
+	if n, err := db.New().SweepRevoked(t.Context(), w.db.Pool, db.SweepRevokedParams{Before: w.now().Add(13 * time.Hour), Batch: 1000}); err != nil || n < 2 {
+		t.Fatalf("%d revocations are forgotten: %v", n, err)
+	}
+	if n := w.value(good); n != "0" {
+		t.Errorf("%s families are good again", n)
 	}
 }

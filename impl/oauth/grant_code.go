@@ -111,7 +111,7 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	}
 	first, err := c.addGrant(i, "", generation)
 	if err == nil && !first {
-		err = errors.Join(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
+		err = orElse(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
 	}
 	return res, err
 }
@@ -160,7 +160,7 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	case found == nil || found.App != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.EndsAt):
 		return nil, errRefresh
 	case found.RefreshGeneration != old.GetGeneration():
-		return nil, errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+		return nil, orElse(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
 	}
 	if ended, err := c.ended(c.ctx(), found.Origins); err != nil || ended {
 		return nil, orElse(err, errRefresh)
@@ -220,7 +220,7 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 	use := &rotation{instanceID: c.instance.ID, grantID: old.GetGrantId(), generation: old.GetGeneration()}
 	err = c.rotations.add(c.lasting(), use)
 	if err == nil && !use.won { // another one was faster, so this token is used for the second time
-		err = errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+		err = orElse(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
 	}
 	return res, err
 }

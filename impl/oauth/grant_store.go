@@ -128,11 +128,20 @@ func (c *call) spend(code *tokenv1.Code, of *client) error {
 // away: a thief must not be able to keep a family by hanging up.
 func (c *call) lasting() context.Context { return context.WithoutCancel(c.ctx()) }
 
-// revokeFamily ends all tokens that came from a code.
+// revokeFamily ends all tokens that came from a code. While the database cannot write,
+// the client learns that nothing is decided, and the family ends as soon as it can: what
+// was found out is not forgotten with the request (SEC-092).
 func (c *call) revokeFamily(grantID, reason string) error {
-	ctx, cancel := context.WithTimeout(c.lasting(), batchLimit)
-	defer cancel()
-	return c.revokeGrant(ctx, grantID, "", reason)
+	end := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, batchLimit)
+		defer cancel()
+		return c.revokeGrant(ctx, grantID, "", reason)
+	}
+	err := end(c.lasting())
+	if err != nil {
+		c.overdue.add(end)
+	}
+	return err
 }
 
 // revokeGrant ends a grant, of an application if one is named, and those below it.
