@@ -260,6 +260,11 @@ func (x *exchange) limitAudience() error {
 	if x.actor != nil {
 		combined = append(combined, x.actor.GetAudience()...)
 	}
+	if may, err := x.keepsPlatform(); err != nil {
+		return err
+	} else if !may {
+		combined = slices.DeleteFunc(combined, func(one string) bool { return one == Platform })
+	}
 	allowed, err := x.projectsOf(combined)
 	if err != nil {
 		return err
@@ -283,6 +288,19 @@ func (x *exchange) limitAudience() error {
 		return refuse(oauth.InvalidTarget, "neither subject nor actor has an audience that the client may have tokens for")
 	}
 	return nil
+}
+
+// keepsPlatform reports whether the new token may be for the resource API: an exchange
+// must not free a token from the organization it was good in (SEC-235).
+func (x *exchange) keepsPlatform() (bool, error) {
+	if x.subject.GetAppId() == "" { // the subject's own
+		return true, nil
+	}
+	of, err := x.call.client(x.subject.GetClientId())
+	if err != nil || of == nil {
+		return false, err
+	}
+	return of.Trusted || !x.client.Trusted && of.OrgID == x.client.OrgID, nil
 }
 
 // projectsOf returns which of an audience the client may have tokens for: itself, its
