@@ -8,6 +8,7 @@ package event
 
 import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -282,7 +283,7 @@ type ApplicationOIDCConfigAdded struct {
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha1.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -380,11 +381,11 @@ func (x *ApplicationOIDCConfigAdded) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigAdded) GetAccessTokenType() v3alpha.AccessTokenType {
+func (x *ApplicationOIDCConfigAdded) GetAccessTokenType() v3alpha1.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return v3alpha.AccessTokenType(0)
+	return v3alpha1.AccessTokenType(0)
 }
 
 func (x *ApplicationOIDCConfigAdded) GetAccessTokenRoleAssertion() bool {
@@ -454,7 +455,7 @@ type ApplicationOIDCConfigChanged struct {
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode *bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3,oneof" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType *v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
+	AccessTokenType *v3alpha1.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3,oneof" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -552,11 +553,11 @@ func (x *ApplicationOIDCConfigChanged) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigChanged) GetAccessTokenType() v3alpha.AccessTokenType {
+func (x *ApplicationOIDCConfigChanged) GetAccessTokenType() v3alpha1.AccessTokenType {
 	if x != nil && x.AccessTokenType != nil {
 		return *x.AccessTokenType
 	}
-	return v3alpha.AccessTokenType(0)
+	return v3alpha1.AccessTokenType(0)
 }
 
 func (x *ApplicationOIDCConfigChanged) GetAccessTokenRoleAssertion() bool {
@@ -851,7 +852,7 @@ var File_writ_event_v1_app_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
-	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
+	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
 	"\x10ApplicationAdded\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -870,7 +871,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId:&\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\"\xdc\a\n" +
+	"\x1bproject.application.removed\x12\x03app\"\xdf\a\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -879,8 +880,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"grantTypes\x12L\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeR\x0fapplicationType\x12J\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeR\x0eauthMethodType\x12)\n" +
-	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12M\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12=\n" +
+	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12P\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12=\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bR\x18accessTokenRoleAssertion\x125\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bR\x14idTokenRoleAssertion\x12=\n" +
@@ -890,7 +891,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12>\n" +
 	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x125\n" +
 	"\x17back_channel_logout_uri\x18\x0f \x01(\tR\x14backChannelLogoutUri:0\xd2\xc1\x18,\n" +
-	"%project.application.config.oidc.added\x12\x03app\"\xfb\t\n" +
+	"%project.application.config.oidc.added\x12\x03app\"\xfe\t\n" +
 	"\x1cApplicationOIDCConfigChanged\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -899,8 +900,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"grantTypes\x12Q\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeH\x00R\x0fapplicationType\x88\x01\x01\x12O\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeH\x01R\x0eauthMethodType\x88\x01\x01\x12.\n" +
-	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12R\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeH\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
+	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12U\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeH\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bH\x04R\x18accessTokenRoleAssertion\x88\x01\x01\x12:\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bH\x05R\x14idTokenRoleAssertion\x88\x01\x01\x12B\n" +
@@ -968,7 +969,7 @@ var file_writ_event_v1_app_proto_goTypes = []any{
 	(v3alpha.GrantType)(0),               // 13: writ.app.v3alpha.GrantType
 	(v3alpha.ApplicationType)(0),         // 14: writ.app.v3alpha.ApplicationType
 	(v3alpha.AuthMethodType)(0),          // 15: writ.app.v3alpha.AuthMethodType
-	(v3alpha.AccessTokenType)(0),         // 16: writ.app.v3alpha.AccessTokenType
+	(v3alpha1.AccessTokenType)(0),        // 16: writ.object.v3alpha.AccessTokenType
 	(*durationpb.Duration)(nil),          // 17: google.protobuf.Duration
 	(*timestamppb.Timestamp)(nil),        // 18: google.protobuf.Timestamp
 }
@@ -977,13 +978,13 @@ var file_writ_event_v1_app_proto_depIdxs = []int32{
 	13, // 1: writ.event.v1.ApplicationOIDCConfigAdded.grant_types:type_name -> writ.app.v3alpha.GrantType
 	14, // 2: writ.event.v1.ApplicationOIDCConfigAdded.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	15, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	16, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	16, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	17, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
 	12, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
 	13, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
 	14, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	15, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	16, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	16, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	17, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
 	15, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	15, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
