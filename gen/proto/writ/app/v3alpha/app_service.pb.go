@@ -1316,8 +1316,11 @@ type GetApp struct {
 	NoneCompliant bool `protobuf:"varint,9,opt,name=none_compliant,json=noneCompliant,proto3" json:"none_compliant,omitempty"`
 	// Which recommendations they contradict.
 	ComplianceProblems []*ComplianceProblem `protobuf:"bytes,10,rep,name=compliance_problems,json=complianceProblems,proto3" json:"compliance_problems,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Whether its tokens act at this API with all the rights of those who sign in to it
+	// (TrustApp), not just with those in its organization.
+	Trusted       bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetApp) Reset() {
@@ -1429,6 +1432,13 @@ func (x *GetApp) GetComplianceProblems() []*ComplianceProblem {
 		return x.ComplianceProblems
 	}
 	return nil
+}
+
+func (x *GetApp) GetTrusted() bool {
+	if x != nil {
+		return x.Trusted
+	}
+	return false
 }
 
 type isGetApp_Config interface {
@@ -2587,6 +2597,190 @@ func (x *DeactivateAppResponse) GetDetails() *v3alpha.Details {
 	return nil
 }
 
+// TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the application.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustAppRequest) Reset() {
+	*x = TrustAppRequest{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustAppRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustAppRequest) ProtoMessage() {}
+
+func (x *TrustAppRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustAppRequest.ProtoReflect.Descriptor instead.
+func (*TrustAppRequest) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TrustAppRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// TrustAppResponse is the response of TrustApp.
+type TrustAppResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustAppResponse) Reset() {
+	*x = TrustAppResponse{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustAppResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustAppResponse) ProtoMessage() {}
+
+func (x *TrustAppResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustAppResponse.ProtoReflect.Descriptor instead.
+func (*TrustAppResponse) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TrustAppResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// DistrustAppRequest is the request of DistrustApp.
+type DistrustAppRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the application.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistrustAppRequest) Reset() {
+	*x = DistrustAppRequest{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistrustAppRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistrustAppRequest) ProtoMessage() {}
+
+func (x *DistrustAppRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistrustAppRequest.ProtoReflect.Descriptor instead.
+func (*DistrustAppRequest) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DistrustAppRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// DistrustAppResponse is the response of DistrustApp.
+type DistrustAppResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistrustAppResponse) Reset() {
+	*x = DistrustAppResponse{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistrustAppResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistrustAppResponse) ProtoMessage() {}
+
+func (x *DistrustAppResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistrustAppResponse.ProtoReflect.Descriptor instead.
+func (*DistrustAppResponse) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DistrustAppResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
 // RegenerateSecretRequest is the request of RegenerateSecret.
 type RegenerateSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2600,7 +2794,7 @@ type RegenerateSecretRequest struct {
 
 func (x *RegenerateSecretRequest) Reset() {
 	*x = RegenerateSecretRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2806,7 @@ func (x *RegenerateSecretRequest) String() string {
 func (*RegenerateSecretRequest) ProtoMessage() {}
 
 func (x *RegenerateSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2819,7 @@ func (x *RegenerateSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegenerateSecretRequest.ProtoReflect.Descriptor instead.
 func (*RegenerateSecretRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{31}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegenerateSecretRequest) GetId() string {
@@ -2655,7 +2849,7 @@ type RegenerateSecretResponse struct {
 
 func (x *RegenerateSecretResponse) Reset() {
 	*x = RegenerateSecretResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2667,7 +2861,7 @@ func (x *RegenerateSecretResponse) String() string {
 func (*RegenerateSecretResponse) ProtoMessage() {}
 
 func (x *RegenerateSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2680,7 +2874,7 @@ func (x *RegenerateSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegenerateSecretResponse.ProtoReflect.Descriptor instead.
 func (*RegenerateSecretResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{32}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegenerateSecretResponse) GetDetails() *v3alpha.Details {
@@ -2710,7 +2904,7 @@ type CreateAppKeyRequest struct {
 
 func (x *CreateAppKeyRequest) Reset() {
 	*x = CreateAppKeyRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2722,7 +2916,7 @@ func (x *CreateAppKeyRequest) String() string {
 func (*CreateAppKeyRequest) ProtoMessage() {}
 
 func (x *CreateAppKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2735,7 +2929,7 @@ func (x *CreateAppKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAppKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateAppKeyRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{33}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateAppKeyRequest) GetAppId() string {
@@ -2767,7 +2961,7 @@ type CreateAppKeyResponse struct {
 
 func (x *CreateAppKeyResponse) Reset() {
 	*x = CreateAppKeyResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2779,7 +2973,7 @@ func (x *CreateAppKeyResponse) String() string {
 func (*CreateAppKeyResponse) ProtoMessage() {}
 
 func (x *CreateAppKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2792,7 +2986,7 @@ func (x *CreateAppKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAppKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateAppKeyResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{34}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateAppKeyResponse) GetDetails() *v3alpha.Details {
@@ -2822,7 +3016,7 @@ type DeleteAppKeyRequest struct {
 
 func (x *DeleteAppKeyRequest) Reset() {
 	*x = DeleteAppKeyRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +3028,7 @@ func (x *DeleteAppKeyRequest) String() string {
 func (*DeleteAppKeyRequest) ProtoMessage() {}
 
 func (x *DeleteAppKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +3041,7 @@ func (x *DeleteAppKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAppKeyRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAppKeyRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{35}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteAppKeyRequest) GetAppId() string {
@@ -2875,7 +3069,7 @@ type DeleteAppKeyResponse struct {
 
 func (x *DeleteAppKeyResponse) Reset() {
 	*x = DeleteAppKeyResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3081,7 @@ func (x *DeleteAppKeyResponse) String() string {
 func (*DeleteAppKeyResponse) ProtoMessage() {}
 
 func (x *DeleteAppKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3094,7 @@ func (x *DeleteAppKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAppKeyResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAppKeyResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{36}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteAppKeyResponse) GetDetails() *v3alpha.Details {
@@ -2927,7 +3121,7 @@ type SearchAppKeysRequest struct {
 
 func (x *SearchAppKeysRequest) Reset() {
 	*x = SearchAppKeysRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2939,7 +3133,7 @@ func (x *SearchAppKeysRequest) String() string {
 func (*SearchAppKeysRequest) ProtoMessage() {}
 
 func (x *SearchAppKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2952,7 +3146,7 @@ func (x *SearchAppKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAppKeysRequest.ProtoReflect.Descriptor instead.
 func (*SearchAppKeysRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{37}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SearchAppKeysRequest) GetAppId() string {
@@ -2998,7 +3192,7 @@ type SearchAppKeysResponse struct {
 
 func (x *SearchAppKeysResponse) Reset() {
 	*x = SearchAppKeysResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +3204,7 @@ func (x *SearchAppKeysResponse) String() string {
 func (*SearchAppKeysResponse) ProtoMessage() {}
 
 func (x *SearchAppKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +3217,7 @@ func (x *SearchAppKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAppKeysResponse.ProtoReflect.Descriptor instead.
 func (*SearchAppKeysResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{38}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SearchAppKeysResponse) GetDetails() *v3alpha.ListDetails {
@@ -3063,7 +3257,7 @@ type AppKeySearchFilter struct {
 
 func (x *AppKeySearchFilter) Reset() {
 	*x = AppKeySearchFilter{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +3269,7 @@ func (x *AppKeySearchFilter) String() string {
 func (*AppKeySearchFilter) ProtoMessage() {}
 
 func (x *AppKeySearchFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +3282,7 @@ func (x *AppKeySearchFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppKeySearchFilter.ProtoReflect.Descriptor instead.
 func (*AppKeySearchFilter) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{39}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AppKeySearchFilter) GetFilter() isAppKeySearchFilter_Filter {
@@ -3227,7 +3421,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"GrantTypes\x12H\n" +
 	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeB\x15\xbaH\x12\x92\x01\x0f\b\x01\x10\n" +
-	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xe8\x03\n" +
+	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\x82\x04\n" +
 	"\x06GetApp\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
@@ -3240,7 +3434,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x0fallowed_origins\x18\b \x03(\tR\x0eallowedOrigins\x12%\n" +
 	"\x0enone_compliant\x18\t \x01(\bR\rnoneCompliant\x12T\n" +
 	"\x13compliance_problems\x18\n" +
-	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblemsB\b\n" +
+	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblems\x12\x18\n" +
+	"\atrusted\x18\v \x01(\bR\atrustedB\b\n" +
 	"\x06config\"R\n" +
 	"\x11ComplianceProblem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
@@ -3308,6 +3503,16 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"W\n" +
 	"\x15DeactivateAppResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"-\n" +
+	"\x0fTrustAppRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"R\n" +
+	"\x10TrustAppResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"0\n" +
+	"\x12DistrustAppRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"U\n" +
+	"\x13DistrustAppResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"s\n" +
 	"\x17RegenerateSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
@@ -3383,7 +3588,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x15APP_KEY_FIELD_NAME_ID\x10\x01\x12$\n" +
 	" APP_KEY_FIELD_NAME_CREATION_DATE\x10\x02\x12\"\n" +
 	"\x1eAPP_KEY_FIELD_NAME_CHANGE_DATE\x10\x03\x12&\n" +
-	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\x9e\x0e\n" +
+	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe2\x10\n" +
 	"\vServiceApps\x12\x95\x01\n" +
 	"\tCreateApp\x12\".writ.app.v3alpha.CreateAppRequest\x1a#.writ.app.v3alpha.CreateAppResponse\"?\xca\xc1\x18\x17\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02\x1e:\x03app\"\x17/resources/v3alpha/apps\x12\x94\x01\n" +
@@ -3394,7 +3599,9 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"SearchApps\x12#.writ.app.v3alpha.SearchAppsRequest\x1a$.writ.app.v3alpha.SearchAppsResponse\"F\xca\xc1\x18\x12\x12\bapp.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02*:\afilters\"\x1f/resources/v3alpha/apps/_search\x12\xa1\x01\n" +
 	"\vActivateApp\x12$.writ.app.v3alpha.ActivateAppRequest\x1a%.writ.app.v3alpha.ActivateAppResponse\"E\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_activate\x12\xa9\x01\n" +
-	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\xc3\x01\n" +
+	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x99\x01\n" +
+	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
+	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
 	"\x10RegenerateSecret\x12).writ.app.v3alpha.RegenerateSecretRequest\x1a*.writ.app.v3alpha.RegenerateSecretResponse\"X\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02;:\brotation\"//resources/v3alpha/apps/{id}/_regenerate_secret\x12\xab\x01\n" +
 	"\fCreateAppKey\x12%.writ.app.v3alpha.CreateAppKeyRequest\x1a&.writ.app.v3alpha.CreateAppKeyResponse\"L\xca\xc1\x18\x16\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02,:\x03key\"%/resources/v3alpha/apps/{app_id}/keys\x12\xa7\x01\n" +
@@ -3414,7 +3621,7 @@ func file_writ_app_v3alpha_app_service_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_app_v3alpha_app_service_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(ResponseType)(0),                // 0: writ.app.v3alpha.ResponseType
 	(GrantType)(0),                   // 1: writ.app.v3alpha.GrantType
@@ -3454,28 +3661,32 @@ var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(*ActivateAppResponse)(nil),      // 35: writ.app.v3alpha.ActivateAppResponse
 	(*DeactivateAppRequest)(nil),     // 36: writ.app.v3alpha.DeactivateAppRequest
 	(*DeactivateAppResponse)(nil),    // 37: writ.app.v3alpha.DeactivateAppResponse
-	(*RegenerateSecretRequest)(nil),  // 38: writ.app.v3alpha.RegenerateSecretRequest
-	(*RegenerateSecretResponse)(nil), // 39: writ.app.v3alpha.RegenerateSecretResponse
-	(*CreateAppKeyRequest)(nil),      // 40: writ.app.v3alpha.CreateAppKeyRequest
-	(*CreateAppKeyResponse)(nil),     // 41: writ.app.v3alpha.CreateAppKeyResponse
-	(*DeleteAppKeyRequest)(nil),      // 42: writ.app.v3alpha.DeleteAppKeyRequest
-	(*DeleteAppKeyResponse)(nil),     // 43: writ.app.v3alpha.DeleteAppKeyResponse
-	(*SearchAppKeysRequest)(nil),     // 44: writ.app.v3alpha.SearchAppKeysRequest
-	(*SearchAppKeysResponse)(nil),    // 45: writ.app.v3alpha.SearchAppKeysResponse
-	(*AppKeySearchFilter)(nil),       // 46: writ.app.v3alpha.AppKeySearchFilter
-	(v3alpha.AccessTokenType)(0),     // 47: writ.object.v3alpha.AccessTokenType
-	(*durationpb.Duration)(nil),      // 48: google.protobuf.Duration
-	(*v3alpha.Details)(nil),          // 49: writ.object.v3alpha.Details
-	(v3alpha.EffectiveState)(0),      // 50: writ.object.v3alpha.EffectiveState
-	(*timestamppb.Timestamp)(nil),    // 51: google.protobuf.Timestamp
-	(*v3alpha.NameFilter)(nil),       // 52: writ.object.v3alpha.NameFilter
-	(*v3alpha.InIDsFilter)(nil),      // 53: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.IDFilter)(nil),         // 54: writ.object.v3alpha.IDFilter
-	(*v3alpha.StateFilter)(nil),      // 55: writ.object.v3alpha.StateFilter
-	(*v3alpha.RequestContext)(nil),   // 56: writ.object.v3alpha.RequestContext
-	(*v3alpha.ListQuery)(nil),        // 57: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),      // 58: writ.object.v3alpha.ListDetails
-	(*v3alpha.TimestampFilter)(nil),  // 59: writ.object.v3alpha.TimestampFilter
+	(*TrustAppRequest)(nil),          // 38: writ.app.v3alpha.TrustAppRequest
+	(*TrustAppResponse)(nil),         // 39: writ.app.v3alpha.TrustAppResponse
+	(*DistrustAppRequest)(nil),       // 40: writ.app.v3alpha.DistrustAppRequest
+	(*DistrustAppResponse)(nil),      // 41: writ.app.v3alpha.DistrustAppResponse
+	(*RegenerateSecretRequest)(nil),  // 42: writ.app.v3alpha.RegenerateSecretRequest
+	(*RegenerateSecretResponse)(nil), // 43: writ.app.v3alpha.RegenerateSecretResponse
+	(*CreateAppKeyRequest)(nil),      // 44: writ.app.v3alpha.CreateAppKeyRequest
+	(*CreateAppKeyResponse)(nil),     // 45: writ.app.v3alpha.CreateAppKeyResponse
+	(*DeleteAppKeyRequest)(nil),      // 46: writ.app.v3alpha.DeleteAppKeyRequest
+	(*DeleteAppKeyResponse)(nil),     // 47: writ.app.v3alpha.DeleteAppKeyResponse
+	(*SearchAppKeysRequest)(nil),     // 48: writ.app.v3alpha.SearchAppKeysRequest
+	(*SearchAppKeysResponse)(nil),    // 49: writ.app.v3alpha.SearchAppKeysResponse
+	(*AppKeySearchFilter)(nil),       // 50: writ.app.v3alpha.AppKeySearchFilter
+	(v3alpha.AccessTokenType)(0),     // 51: writ.object.v3alpha.AccessTokenType
+	(*durationpb.Duration)(nil),      // 52: google.protobuf.Duration
+	(*v3alpha.Details)(nil),          // 53: writ.object.v3alpha.Details
+	(v3alpha.EffectiveState)(0),      // 54: writ.object.v3alpha.EffectiveState
+	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
+	(*v3alpha.NameFilter)(nil),       // 56: writ.object.v3alpha.NameFilter
+	(*v3alpha.InIDsFilter)(nil),      // 57: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.IDFilter)(nil),         // 58: writ.object.v3alpha.IDFilter
+	(*v3alpha.StateFilter)(nil),      // 59: writ.object.v3alpha.StateFilter
+	(*v3alpha.RequestContext)(nil),   // 60: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),        // 61: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),      // 62: writ.object.v3alpha.ListDetails
+	(*v3alpha.TimestampFilter)(nil),  // 63: writ.object.v3alpha.TimestampFilter
 }
 var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	9,  // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
@@ -3486,92 +3697,98 @@ var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	1,  // 5: writ.app.v3alpha.OIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantType
 	2,  // 6: writ.app.v3alpha.OIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 7: writ.app.v3alpha.OIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	47, // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
-	48, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	51, // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	52, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
 	13, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
 	13, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
 	15, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
 	16, // 13: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
 	2,  // 14: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 15: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	47, // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
-	48, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	51, // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	52, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
 	14, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
 	3,  // 19: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	3,  // 20: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	0,  // 21: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
 	1,  // 22: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
-	49, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
-	50, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	53, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
+	54, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
 	9,  // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
 	11, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
 	18, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
 	4,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
-	48, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
-	51, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	49, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
-	51, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	52, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
-	53, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	54, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
-	54, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
-	55, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
+	52, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
+	55, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	53, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
+	55, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	56, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
+	57, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	58, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
+	58, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
+	59, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
 	19, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
 	7,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
-	49, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
 	8,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
-	49, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
 	17, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
-	56, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	57, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	60, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	61, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
 	5,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
 	23, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
-	58, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	62, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
 	5,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
 	17, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
-	49, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	20, // 54: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
-	49, // 55: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
-	21, // 56: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
-	49, // 57: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 58: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	57, // 59: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	6,  // 60: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	46, // 61: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
-	58, // 62: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	6,  // 63: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	22, // 64: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
-	53, // 65: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	59, // 66: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	24, // 67: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
-	26, // 68: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
-	28, // 69: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
-	30, // 70: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
-	32, // 71: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
-	34, // 72: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
-	36, // 73: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
-	38, // 74: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
-	40, // 75: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
-	42, // 76: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
-	44, // 77: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
-	25, // 78: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
-	27, // 79: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
-	29, // 80: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
-	31, // 81: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
-	33, // 82: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
-	35, // 83: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
-	37, // 84: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
-	39, // 85: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
-	41, // 86: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
-	43, // 87: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
-	45, // 88: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
-	78, // [78:89] is the sub-list for method output_type
-	67, // [67:78] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	53, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 54: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 55: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	20, // 56: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
+	53, // 57: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
+	21, // 58: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
+	53, // 59: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 60: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	61, // 61: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	6,  // 62: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	50, // 63: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
+	62, // 64: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	6,  // 65: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	22, // 66: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
+	57, // 67: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	63, // 68: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
+	24, // 69: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
+	26, // 70: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
+	28, // 71: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
+	30, // 72: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
+	32, // 73: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
+	34, // 74: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
+	36, // 75: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
+	38, // 76: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
+	40, // 77: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
+	42, // 78: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
+	44, // 79: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
+	46, // 80: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
+	48, // 81: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
+	25, // 82: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
+	27, // 83: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
+	29, // 84: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
+	31, // 85: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
+	33, // 86: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
+	35, // 87: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
+	37, // 88: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
+	39, // 89: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
+	41, // 90: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
+	43, // 91: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
+	45, // 92: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
+	47, // 93: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
+	49, // 94: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
+	82, // [82:95] is the sub-list for method output_type
+	69, // [69:82] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_writ_app_v3alpha_app_service_proto_init() }
@@ -3601,7 +3818,7 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 		(*AppSearchFilter_State)(nil),
 		(*AppSearchFilter_Type)(nil),
 	}
-	file_writ_app_v3alpha_app_service_proto_msgTypes[39].OneofWrappers = []any{
+	file_writ_app_v3alpha_app_service_proto_msgTypes[43].OneofWrappers = []any{
 		(*AppKeySearchFilter_InIds)(nil),
 		(*AppKeySearchFilter_ExpirationDate)(nil),
 	}
@@ -3611,7 +3828,7 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_app_v3alpha_app_service_proto_rawDesc), len(file_writ_app_v3alpha_app_service_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
