@@ -16,7 +16,7 @@ var errCode = invalidGrant("the code is not good: unknown, expired, used, or iss
 
 // redeem exchanges an authorization code (RFC 6749, section 4.1.3; RFC 7636, section
 // 4.5; OpenID Connect Core, section 3.1.3).
-func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func proves(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, error) {
+func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenReply, error) {
 	sc := sortScopes(code.GetScopes())
 	t := c.newAccess(code.GetId(), code.GetUserId(), 0)
 	t.SessionId, t.ClientId, t.AppId = code.GetSessionId(), of.ClientID, of.ID
@@ -132,7 +132,7 @@ var errRefresh = invalidGrant("the refresh token is not good: unknown, expired, 
 
 // refresh exchanges a refresh token (RFC 6749, section 6). It is good once: a token
 // that is used again ends all that came from its code (RFC 9700, section 4.14.2).
-func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func narrowed(granted []string, asked string) (*scopes, error) {
 	return sc, nil
 }
 
-func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
+func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenReply, error) {
 	t := c.newAccess(old.GetGrantId(), found.ID, 0)
 	t.SessionId, t.ClientId, t.AppId, t.Origins = found.Session, of.ClientID, of.ID, found.Origins
 	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor

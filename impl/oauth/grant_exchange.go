@@ -27,7 +27,7 @@ const impersonationLife = 3600
 // exchange issues a token for another one (RFC 8693; document 2, "Token exchange").
 // The new token is about the subject and never for more than subject and actor have
 // (SEC-102); with an actor who is somebody else it is impersonation or delegation.
-func (c *call) exchange(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) exchange(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	if err := c.Enabled(c.ctx(), policyv1.Feature_FEATURE_OIDC_TOKEN_EXCHANGE, c.instance); err != nil {
 		return nil, featureOff(err)
 	}
@@ -346,7 +346,7 @@ func (x *exchange) projectsOf(audience []string) ([]string, error) {
 }
 
 // issue makes the answer (RFC 8693, section 2.2).
-func (x *exchange) issue() (*oauth.TokenResponse, error) {
+func (x *exchange) issue() (*oauth.TokenReply, error) {
 	origin := x.subject.AccessToken // the new token ends with what it came from
 	if !x.subject.scoped && x.actor != nil && x.actor.GetUserId() == x.subject.GetUserId() {
 		origin = x.actor.AccessToken // a subject that is only named proves nothing itself
@@ -406,7 +406,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 }
 
 // issueID answers with an ID token alone.
-func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
+func (x *exchange) issueID(i *issuance) (*oauth.TokenReply, error) {
 	if !i.id {
 		return nil, invalidScope("an ID token needs the scope openid")
 	}
@@ -414,8 +414,8 @@ func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &oauth.TokenResponse{
-		AccessToken: text, TokenType: oauth.TokenResponseTokenTypeNA, ExpiresIn: i.idEnds - x.now.Unix(),
+	return &oauth.TokenReply{
+		AccessToken: text, TokenType: oauth.TokenReplyTokenTypeNA, ExpiresIn: i.idEnds - x.now.Unix(),
 		IssuedTokenType: typeIDToken, Scope: strings.Join(i.scopes.list, " "),
 	}, x.record(i.access)
 }

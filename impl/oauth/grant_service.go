@@ -11,7 +11,7 @@ import (
 
 // clientCredentials issues a token to a service user that shows its secret (RFC
 // 6749, section 4.4). Applications have no such grant.
-func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	of, err := c.authenticateService(shown)
 	if errors.Is(err, errClient) {
 		if _, appErr := c.authenticate(shown, methodBasic, methodPost); appErr == nil {
@@ -26,7 +26,7 @@ func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*o
 
 // jwtProfile issues a token to a service user that signs an assertion (RFC 7523,
 // section 2.1).
-func (c *call) jwtProfile(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) jwtProfile(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	if req.Assertion == "" {
 		return nil, invalidRequest("assertion is missing")
 	}
@@ -77,7 +77,7 @@ const audienceUser = urn + "user:id:"
 // issueService issues a token to a service user. Nothing is stored of it but the
 // audit event, which goes with those of others in one commit; that it is still good
 // is asked where it is used.
-func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, id bool) (*oauth.TokenResponse, error) {
+func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, id bool) (*oauth.TokenReply, error) {
 	if len(spaceless(req.Scope)) == 0 {
 		return nil, invalidRequest("scope is missing")
 	}

@@ -37,13 +37,13 @@ type issuance struct {
 }
 
 // issue makes the answer of the token endpoint.
-func (c *call) issue(i *issuance) (*oauth.TokenResponse, error) {
+func (c *call) issue(i *issuance) (*oauth.TokenReply, error) {
 	access, err := c.accessToken(i)
 	if err != nil {
 		return nil, err
 	}
-	res := &oauth.TokenResponse{
-		AccessToken: access, TokenType: oauth.TokenResponseTokenTypeBearer, ExpiresIn: i.access.GetExpiresAt() - c.now.Unix(),
+	res := &oauth.TokenReply{
+		AccessToken: access, TokenType: oauth.TokenReplyTokenTypeBearer, ExpiresIn: i.access.GetExpiresAt() - c.now.Unix(),
 		RefreshToken: i.refresh, Scope: strings.Join(i.scopes.list, " "),
 	}
 	if i.id {

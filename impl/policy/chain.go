@@ -112,7 +112,7 @@ func CallFrom(ctx context.Context) *Call { return ctx.Value(callKey{}).(*Call) }
 type Request struct {
 	ID            string
 	Host          string
-	Authorization string
+	Authorization []string // the values of the header: one, unless the client errs
 
 	status int // set by AnswerStatus
 }
@@ -148,7 +148,7 @@ func RequestFrom(ctx context.Context) *Request {
 		}
 		return "" // a repeated header is no header
 	}
-	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: first("authorization")}
+	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization")}
 }
 
 // Intercept runs the chain around a method; it is a grpc.UnaryServerInterceptor.

@@ -36,7 +36,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	public, pages := s.oauth(), s.pages.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer s.recover(w, r)
-		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: authorization(r.Header)}
+		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: r.Header["Authorization"]}
 		header := w.Header()
 		header["X-Request-Id"] = []string{request.ID}
 		header["X-Content-Type-Options"] = nosniff
@@ -166,14 +166,6 @@ func requestID(header http.Header, newID func() string) string {
 		return id
 	}
 	return newID()
-}
-
-// authorization returns the Authorization header; a repeated one is none.
-func authorization(header http.Header) string {
-	if values := header["Authorization"]; len(values) == 1 {
-		return values[0]
-	}
-	return ""
 }
 
 // serveLive says that the process runs; it asks nobody (REL-071).

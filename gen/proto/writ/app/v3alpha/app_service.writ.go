@@ -225,7 +225,7 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	b = strconv.AppendBool(b, m.GetDevelopmentMode())
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
-	b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 	b = append(b, ',')
 	b = append(b, "\"accessTokenRoleAssertion\":"...)
 	b = strconv.AppendBool(b, m.GetAccessTokenRoleAssertion())
@@ -308,7 +308,7 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	}
 	if m.AccessTokenType != nil {
 		b = append(b, "\"accessTokenType\":"...)
-		b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+		b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 		b = append(b, ',')
 	}
 	if m.AccessTokenRoleAssertion != nil {
