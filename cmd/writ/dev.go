@@ -114,7 +114,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}, External: server.External{Scheme: d.scheme()},
+		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}, External: server.External{Scheme: d.scheme()},
 	}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

@@ -53,7 +53,7 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
 	flags.StringVar(&f.seed, "seed", "", "seed file to apply at start (see: writ seed schema)")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
 	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
 	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
