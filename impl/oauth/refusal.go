@@ -128,7 +128,7 @@ func (s *Server) translate(r *http.Request, err error) *Refusal {
 		return invalidRequest("a text holds a character that cannot be stored")
 	}
 	if outage == nil || outage.Kind != fault.Canceled && !overload {
-		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", err)
+		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", store.Explain(err))
 	}
 	if outage != nil && (outage.Kind == fault.Unavailable || outage.Kind == fault.Canceled) {
 		return &Refusal{string(oauth.TemporarilyUnavailable), "the service cannot answer at the moment", http.StatusServiceUnavailable}

@@ -304,7 +304,7 @@ func (c *Chain) Refusal(ctx context.Context, method string, err error) *fault.Er
 		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
 	}
 	if refusal.Kind != fault.Canceled {
-		c.Logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", err)
+		c.Logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
 	}
 	return refusal
 }

@@ -98,7 +98,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s.logger.InfoContext(ctx, "PostgreSQL is ready",
-		"dir", f.path, "program", s.cmd.Path, "pid", s.cmd.Process.Pid, "took", time.Since(began))
+		"dir", f.path, "program", s.cmd.Path, "pid", s.cmd.Process.Pid, "took", time.Since(began).Round(time.Millisecond).String())
 	return s, nil
 }
 
