@@ -206,6 +206,7 @@ func (c *call) noteClient(found *client, shown int16, taken []int16) {
 // name.
 type service struct {
 	userID, orgID, username string
+	generation              int32
 	jwt                     bool
 }
 
@@ -244,7 +245,7 @@ func (c *call) authenticateService(shown credentials) (*service, error) {
 	for i := range rows {
 		row := &rows[i]
 		if secret.IsGood(shown.secret, row.SecretHash, row.OldSecretHash, row.OldSecretUntil, c.now) {
-			found = &service{row.ID, row.OrgID, row.Username, row.AccessTokenType == jwtAccessTokens}
+			found = &service{row.ID, row.OrgID, row.Username, row.Generation, row.AccessTokenType == jwtAccessTokens}
 		}
 	}
 	if len(rows) == 0 {

@@ -310,12 +310,17 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 	if !x.subject.scoped && x.actor != nil && x.actor.GetUserId() == x.subject.GetUserId() {
 		origin = x.actor.AccessToken // a subject that is only named proves nothing itself
 	}
-	t := x.newAccess(origin.GetGrantId())
-	t.SessionId, t.ClientId, t.AppId, t.UserId = origin.GetSessionId(), x.client.ClientID, x.client.ID, x.state.ID
+	t := x.newAccess(origin.GetGrantId(), x.state.ID, x.state.Generation)
+	t.SessionId, t.ClientId, t.AppId = origin.GetSessionId(), x.client.ClientID, x.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Actor = x.audience, x.subject.GetAuthTime(), x.subject.GetAmr(), x.subject.GetActor()
 	ends := []int64{x.subject.GetExpiresAt()}
+	t.Origins = originsOf(x.subject.AccessToken)
 	if x.actor != nil {
 		ends = append(ends, x.actor.GetExpiresAt())
+		t.Origins = originsOf(x.subject.AccessToken, x.actor.AccessToken)
+	}
+	if len(t.Origins) > maxOrigins {
+		return nil, invalidRequest("the tokens were exchanged too often")
 	}
 	if x.acts() {
 		t.Actor = x.actClaim()
@@ -348,7 +353,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 	}
 	res.IssuedTokenType = requested
 	if generation > 0 {
-		made, err := x.addGrant(i, x.state.OrgID, parent, generation)
+		made, err := x.addGrant(i, parent, generation)
 		if err == nil && !made {
 			err = invalidRequest("the subject_token was revoked")
 		}

@@ -480,6 +480,24 @@ func (w *world) soon(what string, holds func() bool) {
 	}
 }
 
+// eventually waits for what has to happen by itself, however slow the machine is.
+func (w *world) eventually(what string, holds func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("%s: it never does", what)
+		}
+	}
+}
+
+// exec runs a statement.
+func (w *world) exec(sql string, args ...any) {
+	w.Helper()
+	if _, err := w.db.Pool.Exec(w.Context(), sql, args...); err != nil {
+		w.Fatalf("%s: %v", sql, err)
+	}
+}
+
 // env is what services are made of, over the database and the clock of the nodes.
 func (w *world) env() resource.Env {
 	return resource.Env{DB: w.db, Now: w.now, NewID: newID, Invalidate: func() {}}
