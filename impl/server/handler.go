@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/writ-id/writ/contracts"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
@@ -190,7 +190,7 @@ func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.Stat
 func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write(contracts.SeedSchema)
+	_, _ = w.Write(openapi.SeedSchema)
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
