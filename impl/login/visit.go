@@ -59,6 +59,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 	if err != nil {
 		return err
 	}
+	policy.RequestFrom(r.Context()).Instance = instance.ID
 	r = r.WithContext(fair.With(r.Context(), instance.ID))
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
 	v.words = p.wordsFor(r, instance, "")

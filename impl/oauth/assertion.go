@@ -27,14 +27,17 @@ const (
 // (private_key_jwt; RFC 7523, section 3).
 func (c *call) byAssertion(shown credentials, methods []int16) (*client, error) {
 	if !slices.Contains(methods, methodJWT) {
+		c.note("this endpoint does not take private_key_jwt")
 		return nil, errClient
 	}
 	jwt, err := token.ParseJWT(shown.assertion)
 	if err != nil {
+		c.note("client_assertion is no JWT")
 		return nil, errClient
 	}
 	issuer, _ := jwt.Claims.Text("iss")
 	if shown.id != "" && shown.id != issuer {
+		c.note("client_id is not the issuer of client_assertion")
 		return nil, errClient
 	}
 	found, err := c.client(issuer)
@@ -42,6 +45,7 @@ func (c *call) byAssertion(shown credentials, methods []int16) (*client, error) 
 		return nil, err
 	}
 	if found == nil || found.AuthMethodType != methodJWT {
+		c.noteClient(found, methodJWT, methods)
 		return nil, errClient
 	}
 	public, err := c.keyOf(found, jwt.KeyID)
@@ -50,7 +54,11 @@ func (c *call) byAssertion(shown credentials, methods []int16) (*client, error) 
 	}
 	good, err := c.checkAssertion(jwt, public, issuer, issuer)
 	if err == nil && !good {
+		c.noteClient(found, methodJWT, methods)
 		err = errClient
+	}
+	if err == nil {
+		c.from(found.ClientID)
 	}
 	return found, err
 }

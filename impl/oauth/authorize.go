@@ -52,8 +52,23 @@ func (s *Server) beginPage(w http.ResponseWriter, r *http.Request) *call {
 // to be the client's (RFC 6749, section 4.1.2.1).
 func (c *call) errorPage(err error) {
 	refusal := c.refusalOf(c.r, err)
-	c.Pages.Error(c.w, c.r, login.Problem{Status: refusal.Status, Code: refusal.Code, Description: refusal.Description})
+	told := login.Problem{Status: refusal.Status, Code: refusal.Code, Description: refusal.Description}
+	if wrong, ok := errors.AsType[*unregistered](err); ok && c.Dev {
+		told.Received, told.Registered = wrong.received, wrong.registered
+	}
+	c.Pages.Error(c.w, c.r, told)
 }
+
+// unregistered is the refusal of an address that a client did not register. In
+// development its page shows what came and what is registered.
+type unregistered struct {
+	*Refusal
+	received   string
+	registered []string
+}
+
+// Unwrap returns the refusal.
+func (u *unregistered) Unwrap() error { return u.Refusal }
 
 // authorize answers an authorization request. bad is what is wrong with its
 // parameters, if something is.
@@ -106,11 +121,12 @@ func (c *call) target(req *oauth.AuthorizationRequest, bad error) (*authorizatio
 	if of == nil {
 		return nil, invalidRequest("client_id names no application that can be used")
 	}
+	c.from(of.ClientID)
 	if req.RedirectUri == "" {
 		return nil, invalidRequest("redirect_uri is missing")
 	}
 	if !of.registered(of.RedirectUris, req.RedirectUri) {
-		return nil, invalidRequest("redirect_uri is not registered for the application")
+		return nil, &unregistered{invalidRequest("redirect_uri is not registered for the application"), req.RedirectUri, of.RedirectUris}
 	}
 	a := &authorization{call: c, req: req, client: of, maxAge: -1}
 	a.mode = responseMode(req, of.ResponseTypes)

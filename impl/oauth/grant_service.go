@@ -67,6 +67,7 @@ func (c *call) serviceByAssertion(text string) (*service, error) {
 	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer); err != nil || !good {
 		return nil, err
 	}
+	c.from(key.Username)
 	return &service{key.UserID, key.OrgID, key.Username, key.Generation, key.AccessTokenType == jwtAccessTokens}, nil
 }
 

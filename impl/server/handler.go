@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/writ-id/writ/contracts"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
@@ -34,13 +34,18 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact["/_dev/clock"] = s.Dev.Clock
 	}
 	public, pages := s.oauth(), s.pages.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
+			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
+		}}
+		request := &w.request
+		defer s.logExchange(r.Context(), w, r.Method, time.Now())
 		defer s.recover(w, r)
-		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: r.Header["Authorization"]}
 		header := w.Header()
 		header["X-Request-Id"] = []string{request.ID}
 		header["X-Content-Type-Options"] = nosniff
 		if handler, ok := exact[r.URL.Path]; ok {
+			request.Route = r.URL.Path
 			handler.ServeHTTP(w, r)
 			return
 		}
@@ -62,6 +67,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		if mux := rest.find(r.URL.Path); mux != nil {
 			mux.ServeHTTP(w, r)
 		} else if handler, ok := procedures[r.URL.Path]; ok {
+			request.Route = r.URL.Path
 			handler.ServeHTTP(w, r)
 		} else if s.SharedHTTP2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			s.grpc.ServeHTTP(w, r) // reflection and health
@@ -89,6 +95,7 @@ func (s *Server) oauth() http.Handler {
 			s.unserved(w, r, mux)
 			return
 		}
+		_, policy.RequestFrom(r.Context()).Route, _ = strings.Cut(pattern, " ")
 		if oauth.IsDocument(r) { // from memory: nobody can starve it
 			handler.ServeHTTP(w, r)
 			return
@@ -156,9 +163,9 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requestID returns the caller's X-Request-Id if it is short and plain.
-func requestID(header http.Header, newID func() string) string {
-	id := header.Get("X-Request-Id")
+// plainID returns the ID that the caller gave a request if it is short and plain,
+// else a new one.
+func plainID(id string, newID func() string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 	}
@@ -175,7 +182,7 @@ func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.Stat
 func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write(contracts.SeedSchema)
+	_, _ = w.Write(openapi.SeedSchema)
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
