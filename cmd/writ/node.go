@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +45,7 @@ type nodeFlags struct {
 	logLevel, logFormat string
 	sharedHTTP2         bool
 	drainDelay          time.Duration
+	clients             int
 	outgoingAllow       []string
 	outgoingDNS         string
 	tlsCert, tlsKey     string
@@ -61,6 +65,7 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.tlsCert, "tls-cert-file", "", "certificate chain in PEM to serve TLS with; without it TLS ends at your proxy")
 	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
+	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
 
@@ -108,6 +113,17 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
+// maxClients leaves a quarter of the files that may be open to the database and the
+// rest.
+func (f *nodeFlags) maxClients() int {
+	most := cmp.Or(f.clients, server.DefaultMaxClients)
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil {
+		most = min(most, int(min(files.Cur, math.MaxInt32))/4*3)
+	}
+	return most
+}
+
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
@@ -124,7 +140,7 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.TLS, err = f.certificate(); err != nil {
 		return err
 	}
-	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients()
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
 	}
