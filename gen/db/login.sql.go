@@ -36,7 +36,7 @@ const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
-    u.password_change_required, u.password_changed,
+    u.password_change_required, u.password_changed, u.generation,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
@@ -66,6 +66,7 @@ type BrowserSessionsRow struct {
 	IsActive               bool       `db:"is_active"`
 	PasswordChangeRequired bool       `db:"password_change_required"`
 	PasswordChanged        *time.Time `db:"password_changed"`
+	Generation             int32      `db:"generation"`
 	ExpirationDate         *time.Time `db:"expiration_date"`
 	PasswordVerifiedAt     *time.Time `db:"password_verified_at"`
 	TotpVerifiedAt         *time.Time `db:"totp_verified_at"`
@@ -97,6 +98,7 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 			&i.IsActive,
 			&i.PasswordChangeRequired,
 			&i.PasswordChanged,
+			&i.Generation,
 			&i.ExpirationDate,
 			&i.PasswordVerifiedAt,
 			&i.TotpVerifiedAt,
@@ -163,6 +165,20 @@ func (q *Queries) CodeUser(ctx context.Context, db DBTX, arg CodeUserParams) (Co
 	return i, err
 }
 
+const dropResetCodes = `-- name: DropResetCodes :exec
+DELETE FROM user_codes WHERE instance_id = $1 AND user_id = $2 AND purpose = 2
+`
+
+type DropResetCodesParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+}
+
+func (q *Queries) DropResetCodes(ctx context.Context, db DBTX, arg DropResetCodesParams) error {
+	_, err := db.Exec(ctx, dropResetCodes, arg.InstanceID, arg.UserID)
+	return err
+}
+
 const endSessionsOfUser = `-- name: EndSessionsOfUser :exec
 DELETE FROM sessions WHERE instance_id = $1 AND user_id = $2::text AND id <> $3
 `
@@ -203,6 +219,29 @@ func (q *Queries) ExtendSession(ctx context.Context, db DBTX, arg ExtendSessionP
 		arg.Now,
 	)
 	return err
+}
+
+const holdGeneration = `-- name: HoldGeneration :one
+SELECT generation, state FROM users WHERE instance_id = $1 AND id = $2 FOR NO KEY UPDATE
+`
+
+type HoldGenerationParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+type HoldGenerationRow struct {
+	Generation int32 `db:"generation"`
+	State      int16 `db:"state"`
+}
+
+// The user a proof was found right for; nobody ends what they are signed in to until the
+// transaction ends. Not FOR SHARE: using a proof up changes the user.
+func (q *Queries) HoldGeneration(ctx context.Context, db DBTX, arg HoldGenerationParams) (HoldGenerationRow, error) {
+	row := db.QueryRow(ctx, holdGeneration, arg.InstanceID, arg.ID)
+	var i HoldGenerationRow
+	err := row.Scan(&i.Generation, &i.State)
+	return i, err
 }
 
 const loginCandidates = `-- name: LoginCandidates :many
@@ -309,6 +348,23 @@ func (q *Queries) MoveMessages(ctx context.Context, db DBTX, arg MoveMessagesPar
 	return err
 }
 
+const nextGeneration = `-- name: NextGeneration :exec
+UPDATE users SET generation = generation + 1 WHERE instance_id = $1 AND id = $2
+`
+
+type NextGenerationParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+}
+
+// Whatever was issued in the name of a user is no good any more. It comes before the
+// sessions are deleted: whoever begins one holds the user (HoldGeneration), so it is
+// there to be deleted, or is not begun.
+func (q *Queries) NextGeneration(ctx context.Context, db DBTX, arg NextGenerationParams) error {
+	_, err := db.Exec(ctx, nextGeneration, arg.InstanceID, arg.ID)
+	return err
+}
+
 const putUserCode = `-- name: PutUserCode :exec
 INSERT INTO user_codes (instance_id, user_id, purpose, address, salt, hash, attempts, expiration_date)
 VALUES ($1, $2, $3, $4, $5, $6, 0, $7)
@@ -411,21 +467,6 @@ type ReleaseUsernameParams struct {
 // No username is like what it becomes.
 func (q *Queries) ReleaseUsername(ctx context.Context, db DBTX, arg ReleaseUsernameParams) error {
 	_, err := db.Exec(ctx, releaseUsername, arg.InstanceID, arg.ID)
-	return err
-}
-
-const revokeGrantsOfUser = `-- name: RevokeGrantsOfUser :exec
-UPDATE oauth_grants SET revoked = true WHERE instance_id = $1 AND user_id = $2 AND NOT revoked
-`
-
-type RevokeGrantsOfUserParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-}
-
-// Whatever a login gave clients in the name of a user is no good any more.
-func (q *Queries) RevokeGrantsOfUser(ctx context.Context, db DBTX, arg RevokeGrantsOfUserParams) error {
-	_, err := db.Exec(ctx, revokeGrantsOfUser, arg.InstanceID, arg.UserID)
 	return err
 }
 

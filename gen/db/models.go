@@ -40,6 +40,7 @@ type App struct {
 	Sequence                 int64      `db:"sequence"`
 	CreationDate             time.Time  `db:"creation_date"`
 	ChangeDate               time.Time  `db:"change_date"`
+	Trusted                  bool       `db:"trusted"`
 }
 
 type AppKey struct {
@@ -217,6 +218,8 @@ type OauthGrant struct {
 	ExpirationDate time.Time       `db:"expiration_date"`
 	CreationDate   time.Time       `db:"creation_date"`
 	ParentID       *string         `db:"parent_id"`
+	UserGeneration int32           `db:"user_generation"`
+	Origins        []string        `db:"origins"`
 }
 
 type OneTimeCode struct {
@@ -422,6 +425,7 @@ type User struct {
 	PostalCode             string          `db:"postal_code"`
 	Country                string          `db:"country"`
 	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	Generation             int32           `db:"generation"`
 }
 
 type UserCode struct {

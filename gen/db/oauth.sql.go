@@ -17,32 +17,37 @@ WITH asked AS (
         unnest($2::text[]) AS id,
         unnest($3::text[]) AS org_id,
         unnest($4::text[]) AS user_id,
-        unnest($5::text[]) AS app_id,
-        unnest($6::text[]) AS session_id,
-        unnest($7::text[]) AS parent_id,
-        unnest($8::text[]) AS scopes,
-        unnest($9::text[]) AS audience,
-        unnest($10::text[]) AS claims,
-        unnest($11::timestamptz[]) AS auth_time,
-        unnest($12::text[]) AS amr,
-        unnest($13::text[]) AS actor,
-        unnest($14::bool[]) AS revoked,
-        unnest($15::int[]) AS generation,
-        unnest($16::timestamptz[]) AS idle_date,
-        unnest($17::timestamptz[]) AS expiration_date,
-        unnest($18::text[]) AS event_type,
-        unnest($19::text[]) AS payload
+        unnest($5::int[]) AS user_generation,
+        unnest($6::text[]) AS app_id,
+        unnest($7::text[]) AS session_id,
+        unnest($8::text[]) AS parent_id,
+        unnest($9::text[]) AS scopes,
+        unnest($10::text[]) AS audience,
+        unnest($11::text[]) AS claims,
+        unnest($12::timestamptz[]) AS auth_time,
+        unnest($13::text[]) AS amr,
+        unnest($14::text[]) AS actor,
+        unnest($15::text[]) AS origins,
+        unnest($16::bool[]) AS revoked,
+        unnest($17::int[]) AS generation,
+        unnest($18::timestamptz[]) AS idle_date,
+        unnest($19::timestamptz[]) AS expiration_date,
+        unnest($20::text[]) AS event_type,
+        unnest($21::text[]) AS payload
 ), made AS (
-    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
-        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, $20::timestamptz
+    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, user_generation, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, origins, revoked, generation, idle_date, expiration_date, creation_date)
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.user_generation, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, string_to_array(nullif(q.origins, ''), E'\x1f'), q.revoked, q.generation, q.idle_date, q.expiration_date, $22::timestamptz
     FROM asked q
-    -- The lock makes RevokeGrant wait, which then finds the row.
-    WHERE q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)
+    WHERE q.revoked OR (
+        EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
+        AND (q.session_id = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = q.instance_id AND s.id = q.session_id))
+        -- The lock makes RevokeGrant wait, which then finds the row.
+        AND (q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
-    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $20::timestamptz
+    SELECT m.instance_id, 'oidc_session', m.id, a.event_type, a.payload::jsonb, a.user_id, 3, a.org_id, $22::timestamptz
     FROM made m JOIN asked a ON a.instance_id = m.instance_id AND a.id = m.id AND a.revoked = m.revoked
 )
 SELECT made.instance_id, made.id, made.revoked FROM made
@@ -53,6 +58,7 @@ type AddGrantsParams struct {
 	Ids             []string    `db:"ids"`
 	OrgIds          []string    `db:"org_ids"`
 	UserIds         []string    `db:"user_ids"`
+	UserGenerations []int32     `db:"user_generations"`
 	AppIds          []string    `db:"app_ids"`
 	SessionIds      []string    `db:"session_ids"`
 	ParentIds       []string    `db:"parent_ids"`
@@ -62,6 +68,7 @@ type AddGrantsParams struct {
 	AuthTimes       []time.Time `db:"auth_times"`
 	Amrs            []string    `db:"amrs"`
 	Actors          []string    `db:"actors"`
+	OriginLists     []string    `db:"origin_lists"`
 	Revocations     []bool      `db:"revocations"`
 	Generations     []int32     `db:"generations"`
 	IdleDates       []time.Time `db:"idle_dates"`
@@ -79,14 +86,16 @@ type AddGrantsRow struct {
 
 // Redeems codes, each with its event: of parallel redemptions one makes the row
 // (SEC-033), and is among those that are returned. A code whose proof was wrong
-// makes one that is revoked (SEC-034). None is made below one that was revoked. Lists that belong together; lists in them are
-// texts with the unit separator between.
+// makes one that is revoked (SEC-034). None is made below one that was revoked, and none
+// for a user or in a session that has ended since the code was made (SEC-097). Lists that
+// belong together; lists in them are texts with the unit separator between.
 func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) ([]AddGrantsRow, error) {
 	rows, err := db.Query(ctx, addGrants,
 		arg.InstanceIds,
 		arg.Ids,
 		arg.OrgIds,
 		arg.UserIds,
+		arg.UserGenerations,
 		arg.AppIds,
 		arg.SessionIds,
 		arg.ParentIds,
@@ -96,6 +105,7 @@ func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) (
 		arg.AuthTimes,
 		arg.Amrs,
 		arg.Actors,
+		arg.OriginLists,
 		arg.Revocations,
 		arg.Generations,
 		arg.IdleDates,
@@ -157,7 +167,7 @@ func (q *Queries) MayUseProject(ctx context.Context, db DBTX, arg MayUseProjectP
 }
 
 const oAuthClient = `-- name: OAuthClient :one
-SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.skip_native_app_success_page, a.back_channel_logout_uri, a.sequence, a.creation_date, a.change_date, p.project_role_assertion, p.project_role_check, p.has_project_check,
+SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.skip_native_app_success_page, a.back_channel_logout_uri, a.sequence, a.creation_date, a.change_date, a.trusted, p.project_role_assertion, p.project_role_check, p.has_project_check,
     (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
@@ -217,6 +227,7 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 		&i.App.Sequence,
 		&i.App.CreationDate,
 		&i.App.ChangeDate,
+		&i.App.Trusted,
 		&i.ProjectRoleAssertion,
 		&i.ProjectRoleCheck,
 		&i.HasProjectCheck,
@@ -263,6 +274,42 @@ type OriginAllowedParams struct {
 // Whether some client of the instance is served from an origin.
 func (q *Queries) OriginAllowed(ctx context.Context, db DBTX, arg OriginAllowedParams) (bool, error) {
 	row := db.QueryRow(ctx, originAllowed, arg.InstanceID, arg.Origin)
+	var column_1 bool
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const originsEnded = `-- name: OriginsEnded :one
+SELECT (EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $1 AND t.id = ANY ($2::text[]))
+    OR EXISTS (
+        SELECT FROM unnest($3::text[]) AS o (id)
+        LEFT JOIN oauth_grants g ON g.instance_id = $1 AND g.id = o.id
+        LEFT JOIN users u ON u.instance_id = g.instance_id AND u.id = g.user_id
+        WHERE g.id IS NULL OR g.revoked OR u.id IS NULL OR u.state <> 1 OR u.generation <> g.user_generation)
+    OR EXISTS (
+        SELECT FROM (SELECT unnest($4::text[]) AS id, unnest($5::int[]) AS generation) o
+        LEFT JOIN users u ON u.instance_id = $1 AND u.id = o.id
+        WHERE u.id IS NULL OR u.state <> 1 OR u.generation <> o.generation))::bool
+`
+
+type OriginsEndedParams struct {
+	InstanceID  string   `db:"instance_id"`
+	Ids         []string `db:"ids"`
+	GrantIds    []string `db:"grant_ids"`
+	UserIds     []string `db:"user_ids"`
+	Generations []int32  `db:"generations"`
+}
+
+// Whether any of some tokens was revoked, or the grant it came from, or the user it was
+// issued to has ended it; user_ids and generations are lists that belong together.
+func (q *Queries) OriginsEnded(ctx context.Context, db DBTX, arg OriginsEndedParams) (bool, error) {
+	row := db.QueryRow(ctx, originsEnded,
+		arg.InstanceID,
+		arg.Ids,
+		arg.GrantIds,
+		arg.UserIds,
+		arg.Generations,
+	)
 	var column_1 bool
 	err := row.Scan(&column_1)
 	return column_1, err
@@ -395,6 +442,7 @@ WITH asked AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least($5::timestamptz, g.expiration_date)
     FROM asked q
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+      AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
@@ -449,7 +497,7 @@ func (q *Queries) RotateGrants(ctx context.Context, db DBTX, arg RotateGrantsPar
 }
 
 const serviceClients = `-- name: ServiceClients :many
-SELECT u.id, u.org_id::text AS org_id, u.username, u.access_token_type, u.secret_hash, u.old_secret_hash, u.old_secret_until
+SELECT u.id, u.org_id::text AS org_id, u.username, u.generation, u.access_token_type, u.secret_hash, u.old_secret_hash, u.old_secret_until
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
@@ -469,6 +517,7 @@ type ServiceClientsRow struct {
 	ID              string     `db:"id"`
 	OrgID           string     `db:"org_id"`
 	Username        string     `db:"username"`
+	Generation      int32      `db:"generation"`
 	AccessTokenType int16      `db:"access_token_type"`
 	SecretHash      []byte     `db:"secret_hash"`
 	OldSecretHash   []byte     `db:"old_secret_hash"`
@@ -495,6 +544,7 @@ func (q *Queries) ServiceClients(ctx context.Context, db DBTX, arg ServiceClient
 			&i.ID,
 			&i.OrgID,
 			&i.Username,
+			&i.Generation,
 			&i.AccessTokenType,
 			&i.SecretHash,
 			&i.OldSecretHash,
@@ -511,7 +561,7 @@ func (q *Queries) ServiceClients(ctx context.Context, db DBTX, arg ServiceClient
 }
 
 const serviceKey = `-- name: ServiceKey :one
-SELECT k.user_id, k.public_key, k.expiration_date, u.org_id::text AS org_id, u.username, u.access_token_type
+SELECT k.user_id, k.public_key, k.expiration_date, u.org_id::text AS org_id, u.username, u.generation, u.access_token_type
 FROM machine_keys k
 JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -529,6 +579,7 @@ type ServiceKeyRow struct {
 	ExpirationDate  *time.Time `db:"expiration_date"`
 	OrgID           string     `db:"org_id"`
 	Username        string     `db:"username"`
+	Generation      int32      `db:"generation"`
 	AccessTokenType int16      `db:"access_token_type"`
 }
 
@@ -542,6 +593,7 @@ func (q *Queries) ServiceKey(ctx context.Context, db DBTX, arg ServiceKeyParams)
 		&i.ExpirationDate,
 		&i.OrgID,
 		&i.Username,
+		&i.Generation,
 		&i.AccessTokenType,
 	)
 	return i, err
@@ -584,8 +636,14 @@ func (q *Queries) SweepGrants(ctx context.Context, db DBTX, arg SweepGrantsParam
 }
 
 const sweepRevoked = `-- name: SweepRevoked :execrows
-DELETE FROM revoked_tokens t WHERE (t.instance_id, t.id) IN (
-    SELECT o.instance_id, o.id FROM revoked_tokens o WHERE o.expiration_date < $1::timestamptz LIMIT $2::int)
+WITH gone AS (
+    DELETE FROM revoked_tokens t WHERE (t.instance_id, t.id) IN (
+        SELECT o.instance_id, o.id FROM revoked_tokens o WHERE o.expiration_date < $1::timestamptz LIMIT $2::int)
+    RETURNING t.instance_id, t.id
+), ended AS (
+    UPDATE oauth_grants g SET revoked = true FROM gone WHERE g.instance_id = gone.instance_id AND g.origins @> ARRAY[gone.id] AND g.origins IS NOT NULL AND NOT g.revoked
+)
+SELECT gone.id FROM gone
 `
 
 type SweepRevokedParams struct {
@@ -593,6 +651,7 @@ type SweepRevokedParams struct {
 	Batch  int32     `db:"batch"`
 }
 
+// What came of a revoked token is revoked itself before that is forgotten.
 func (q *Queries) SweepRevoked(ctx context.Context, db DBTX, arg SweepRevokedParams) (int64, error) {
 	result, err := db.Exec(ctx, sweepRevoked, arg.Before, arg.Batch)
 	if err != nil {

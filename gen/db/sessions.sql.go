@@ -25,7 +25,7 @@ func (q *Queries) ForgivePassword(ctx context.Context, db DBTX, arg ForgivePassw
 }
 
 const loginUser = `-- name: LoginUser :one
-SELECT u.id, u.org_id::text AS org_id, u.preferred_language FROM users u
+SELECT u.id, u.org_id::text AS org_id, u.preferred_language, u.generation FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE u.instance_id = $1 AND u.user_type = 1 AND u.state = 1 AND o.state = 1 AND (
     u.id = $2::text OR (u.username_folded = $3::text AND u.org_id = (
@@ -43,6 +43,7 @@ type LoginUserRow struct {
 	ID                string `db:"id"`
 	OrgID             string `db:"org_id"`
 	PreferredLanguage string `db:"preferred_language"`
+	Generation        int32  `db:"generation"`
 }
 
 // The user a session is to be about, by ID or by name in the organization that
@@ -55,7 +56,12 @@ func (q *Queries) LoginUser(ctx context.Context, db DBTX, arg LoginUserParams) (
 		arg.Domain,
 	)
 	var i LoginUserRow
-	err := row.Scan(&i.ID, &i.OrgID, &i.PreferredLanguage)
+	err := row.Scan(
+		&i.ID,
+		&i.OrgID,
+		&i.PreferredLanguage,
+		&i.Generation,
+	)
 	return i, err
 }
 

@@ -2587,6 +2587,12 @@ type Details struct {
 	Sequence string `json:"sequence"`
 }
 
+// DistrustAppReply DistrustAppResponse is the response of DistrustApp.
+type DistrustAppReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // Domain Domain is a claim to a domain.
 type Domain struct {
 	// Domain The domain, in lower case, for example login.example.com.
@@ -2795,6 +2801,9 @@ type GetApp struct {
 
 	// State Whether it takes part: nobody can log in to an inactive one, and it gets no tokens.
 	State EffectiveState `json:"state"`
+
+	// Trusted Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp), not just with those in its organization.
+	Trusted bool `json:"trusted"`
 }
 
 // GetAppKey GetAppKey is a key with its details.
@@ -5412,6 +5421,12 @@ type TokenResponse struct {
 // TokenResponseTokenType How it is used.
 type TokenResponseTokenType string
 
+// TrustAppReply TrustAppResponse is the response of TrustApp.
+type TrustAppReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // UnlockUserReply UnlockUserResponse is the response of UnlockUser.
 type UnlockUserReply struct {
 	// Details Sequence and date of the change.
@@ -7197,6 +7212,11 @@ type ClientInterface interface {
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
 	DeactivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DistrustApp Trusts an application no longer, its tokens of before included
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+	DistrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RegenerateSecretWithBody Makes a new client secret
 	//
 	// The old one can stay good for a while, so that the application can be switched over without an interruption.
@@ -7214,6 +7234,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TrustApp Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -9103,6 +9130,21 @@ func (c *Client) DeactivateApp(ctx context.Context, id string, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
+// DistrustApp Trusts an application no longer, its tokens of before included
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+func (c *Client) DistrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDistrustAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RegenerateSecretWithBody Makes a new client secret
 //
 // The old one can stay good for a while, so that the application can be switched over without an interruption.
@@ -9131,6 +9173,23 @@ func (c *Client) RegenerateSecretWithBody(ctx context.Context, id string, conten
 // Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 func (c *Client) RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRegenerateSecretRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TrustApp Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *Client) TrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -13541,6 +13600,40 @@ func NewDeactivateAppRequest(server string, id string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewDistrustAppRequest constructs an http.Request for the DistrustApp method
+func NewDistrustAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_distrust", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRegenerateSecretRequest calls the generic RegenerateSecret builder with application/json body
 func NewRegenerateSecretRequest(server string, id string, body RegenerateSecretJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -13584,6 +13677,40 @@ func NewRegenerateSecretRequestWithBody(server string, id string, contentType st
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTrustAppRequest constructs an http.Request for the TrustApp method
+func NewTrustAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_trust", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -20748,6 +20875,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
 	DeactivateAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateAppAnswer, error)
 
+	// DistrustAppWithResponse Trusts an application no longer, its tokens of before included
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+	DistrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DistrustAppAnswer, error)
+
 	// RegenerateSecretWithBodyWithResponse Makes a new client secret
 	//
 	// The old one can stay good for a while, so that the application can be switched over without an interruption.
@@ -20765,6 +20899,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecretWithResponse(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error)
+
+	// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
 
 	// CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 	//
@@ -24416,6 +24559,110 @@ func (r DeactivateAppAnswer) ContentType() string {
 	return ""
 }
 
+// DistrustAppAnswer401Headers the declared response headers of an HTTP 401 response for DistrustApp
+type DistrustAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DistrustAppAnswer503Headers the declared response headers of an HTTP 503 response for DistrustApp
+type DistrustAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DistrustAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DistrustAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DistrustAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DistrustAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DistrustAppAnswer) GetJSON200() *DistrustAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DistrustAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DistrustAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DistrustAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DistrustAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DistrustAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DistrustAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DistrustAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DistrustAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DistrustAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DistrustAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DistrustAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RegenerateSecretAnswer401Headers the declared response headers of an HTTP 401 response for RegenerateSecret
 type RegenerateSecretAnswer401Headers struct {
 	WWWAuthenticate string
@@ -24528,6 +24775,110 @@ func (r RegenerateSecretAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RegenerateSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TrustAppAnswer401Headers the declared response headers of an HTTP 401 response for TrustApp
+type TrustAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// TrustAppAnswer503Headers the declared response headers of an HTTP 503 response for TrustApp
+type TrustAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type TrustAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TrustAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TrustAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TrustAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TrustAppAnswer) GetJSON200() *TrustAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TrustAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TrustAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TrustAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TrustAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TrustAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TrustAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TrustAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TrustAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TrustAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TrustAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TrustAppAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -38314,6 +38665,19 @@ func (c *ClientWithResponses) DeactivateAppWithResponse(ctx context.Context, id 
 	return ParseDeactivateAppAnswer(rsp)
 }
 
+// DistrustAppWithResponse Trusts an application no longer, its tokens of before included
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+func (c *ClientWithResponses) DistrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DistrustAppAnswer, error) {
+	rsp, err := c.DistrustApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDistrustAppAnswer(rsp)
+}
+
 // RegenerateSecretWithBodyWithResponse Makes a new client secret
 //
 // The old one can stay good for a while, so that the application can be switched over without an interruption.
@@ -38342,6 +38706,21 @@ func (c *ClientWithResponses) RegenerateSecretWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseRegenerateSecretAnswer(rsp)
+}
+
+// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTrustAppAnswer(rsp)
 }
 
 // CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
@@ -43082,6 +43461,104 @@ func ParseDeactivateAppAnswer(rsp *http.Response) (*DeactivateAppAnswer, error) 
 	return response, nil
 }
 
+// ParseDistrustAppAnswer parses an HTTP response from a DistrustAppWithResponse call
+func ParseDistrustAppAnswer(rsp *http.Response) (*DistrustAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DistrustAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DistrustAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DistrustAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DistrustAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRegenerateSecretAnswer parses an HTTP response from a RegenerateSecretWithResponse call
 func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -43181,6 +43658,104 @@ func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, e
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers RegenerateSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTrustAppAnswer parses an HTTP response from a TrustAppWithResponse call
+func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TrustAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TrustAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TrustAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers TrustAppAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

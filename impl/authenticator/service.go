@@ -51,9 +51,9 @@ var _ authv3.ServiceUserAuthenticatorsServer = (*Service)(nil)
 func New(env resource.Env, factors *Factors) *Service {
 	return &Service{
 		Env: env, factors: factors, queries: db.New(),
-		users: resource.NewTable[db.User](env, resource.Spec{Table: "users", Kind: "user", User: "id"}),
+		users: resource.NewTable[db.User](env, resource.Spec{Table: "users", Kind: "user", User: "id", OfUsers: true}),
 		authenticators: resource.NewTable[db.Authenticator](env, resource.Spec{
-			Table: "authenticators", Kind: "authenticator", Aggregate: "user_id",
+			Table: "authenticators", Kind: "authenticator", OfUsers: true, Aggregate: "user_id",
 			Refusals: map[string]func() *fault.Error{"authenticators_address_key": errExists},
 		}),
 	}
@@ -92,9 +92,6 @@ func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.User
 	user, err := s.users.Lock(ctx, tx, id)
 	if err == nil && (user.UserType != human || user.OrgID == nil) {
 		err = fault.New(fault.FailedPrecondition, "USER_NOT_HUMAN", "only human users have authenticators")
-	}
-	if err == nil {
-		err = policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
 	}
 	return user, err
 }

@@ -100,7 +100,7 @@ func (k *known) amr(now time.Time) (amr []string) {
 // session returns a complete session as the endpoints see it.
 func (k *known) session(now time.Time) *Session {
 	return &Session{
-		ID: k.ID, UserID: k.UserID, OrgID: k.OrgID, LoginName: k.LoginName, DisplayName: k.DisplayName,
+		ID: k.ID, UserID: k.UserID, OrgID: k.OrgID, Generation: k.Generation, LoginName: k.LoginName, DisplayName: k.DisplayName,
 		AuthTime: k.authTime(), AMR: k.amr(now),
 	}
 }

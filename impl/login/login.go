@@ -64,6 +64,7 @@ type Session struct {
 	ID          string
 	UserID      string
 	OrgID       string
+	Generation  int32 // of the user: what was ended since is good no more
 	LoginName   string
 	DisplayName string
 	AuthTime    time.Time // when the user last authenticated actively

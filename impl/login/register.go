@@ -21,6 +21,7 @@ import (
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/session"
+	"github.com/writ-id/writ/impl/signout"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/user"
 )
@@ -218,7 +219,7 @@ func (v *visit) enroll(said registration, orgID, hash string, may func(username 
 		}); err != nil {
 			return err
 		}
-		if _, err := v.Users.DeactivateUser(themself, &userv3.DeactivateUserRequest{Id: userID}); err != nil {
+		if _, err := v.Users.DeactivateUser(signout.Keep(themself, made.GetDetails().GetId()), &userv3.DeactivateUserRequest{Id: userID}); err != nil {
 			return err
 		}
 		for _, old := range before {

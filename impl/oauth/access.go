@@ -66,9 +66,8 @@ func (c *call) readJWT(text string) (*tokenv1.AccessToken, error) {
 	t := &tokenv1.AccessToken{
 		Id: id, UserId: subject, ClientId: clientID, Audience: audience, IssuedAt: begins.Unix(), ExpiresAt: ends.Unix(), Actor: jwt.Claims["act"],
 	}
-	if grant, _, ok := strings.Cut(id, "."); ok {
-		t.GrantId = grant
-	}
+	t.GrantId, _, _ = source(id)
+	t.Origins = jwt.Claims.Texts(claimOrigins)
 	scope, _ := jwt.Claims.Text("scope")
 	t.Scopes = spaceless(scope)
 	t.SessionId, _ = jwt.Claims.Text("sid")

@@ -40,6 +40,12 @@ func (s *side) agent() *agent {
 // the pages are not the point they would only take time.
 func (s *side) signedIn(names ...string) *agent {
 	s.Helper()
+	return s.signedInWith(password, names...)
+}
+
+// signedInWith is signedIn with another password than that of the seed.
+func (s *side) signedInWith(password string, names ...string) *agent {
+	s.Helper()
 	a := s.agent()
 	var tokens []string
 	for _, name := range names {

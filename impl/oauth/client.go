@@ -178,6 +178,7 @@ func (c *call) authenticate(shown credentials, methods ...int16) (*client, error
 // name.
 type service struct {
 	userID, orgID, username string
+	generation              int32
 	jwt                     bool
 }
 
@@ -212,7 +213,7 @@ func (c *call) authenticateService(shown credentials) (*service, error) {
 	for i := range rows {
 		row := &rows[i]
 		if secret.IsGood(shown.secret, row.SecretHash, row.OldSecretHash, row.OldSecretUntil, c.now) {
-			found = &service{row.ID, row.OrgID, row.Username, row.AccessTokenType == jwtAccessTokens}
+			found = &service{row.ID, row.OrgID, row.Username, row.Generation, row.AccessTokenType == jwtAccessTokens}
 		}
 	}
 	if len(rows) == 0 {

@@ -81,10 +81,10 @@ func proves(verifier, challenge string) bool {
 
 func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, error) {
 	sc := sortScopes(code.GetScopes())
-	t := c.newAccess(code.GetId())
-	t.SessionId, t.ClientId, t.AppId, t.UserId = code.GetSessionId(), of.ClientID, of.ID, code.GetUserId()
+	t := c.newAccess(code.GetId(), code.GetUserId(), 0)
+	t.SessionId, t.ClientId, t.AppId = code.GetSessionId(), of.ClientID, of.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims = code.GetAudience(), code.GetAuthTime(), code.GetAmr(), code.GetClaims()
-	found, err := c.state(about{user: t.UserId, session: t.SessionId, projects: t.Audience, parts: of.tokenParts(sc, t.Claims)})
+	found, err := c.state(about{user: t.UserId, generation: &code.UserGeneration, session: t.SessionId, projects: t.Audience, parts: of.tokenParts(sc, t.Claims)})
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +109,9 @@ func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, 
 	if err != nil {
 		return nil, err
 	}
-	first, err := c.addGrant(i, found.OrgID, "", generation)
+	first, err := c.addGrant(i, "", generation)
 	if err == nil && !first {
-		err = errors.Join(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
+		err = orElse(c.revokeFamily(code.GetId(), "reuse"), errCode) // SEC-033
 	}
 	return res, err
 }
@@ -159,8 +159,11 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	switch {
 	case found == nil || found.App != of.ID || !c.now.Before(found.IdleDate) || !c.now.Before(found.EndsAt):
 		return nil, errRefresh
-	case found.Generation != old.GetGeneration():
-		return nil, errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+	case found.RefreshGeneration != old.GetGeneration():
+		return nil, orElse(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+	}
+	if ended, err := c.ended(c.ctx(), found.Origins); err != nil || ended {
+		return nil, orElse(err, errRefresh)
 	}
 	sc, err := narrowed(found.Scopes, req.Scope)
 	if err != nil {
@@ -201,8 +204,8 @@ func narrowed(granted []string, asked string) (*scopes, error) {
 }
 
 func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
-	t := c.newAccess(old.GetGrantId())
-	t.SessionId, t.ClientId, t.AppId, t.UserId = found.Session, of.ClientID, of.ID, found.ID
+	t := c.newAccess(old.GetGrantId(), found.ID, 0)
+	t.SessionId, t.ClientId, t.AppId, t.Origins = found.Session, of.ClientID, of.ID, found.Origins
 	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
 	t.ExpiresAt = min(t.ExpiresAt, found.EndsAt.Unix())
 	i := &issuance{access: t, scopes: sc, state: found, client: of, jwt: old.GetJwt() || of.AccessTokenType == jwtAccessTokens, id: sc.has(scopeOpenID)}
@@ -217,7 +220,7 @@ func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *s
 	use := &rotation{instanceID: c.instance.ID, grantID: old.GetGrantId(), generation: old.GetGeneration()}
 	err = c.rotations.add(c.lasting(), use)
 	if err == nil && !use.won { // another one was faster, so this token is used for the second time
-		err = errors.Join(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
+		err = orElse(c.revokeFamily(old.GetGrantId(), "reuse"), errRefresh)
 	}
 	return res, err
 }

@@ -260,6 +260,11 @@ func (x *exchange) limitAudience() error {
 	if x.actor != nil {
 		combined = append(combined, x.actor.GetAudience()...)
 	}
+	if may, err := x.keepsPlatform(); err != nil {
+		return err
+	} else if !may {
+		combined = slices.DeleteFunc(combined, func(one string) bool { return one == Platform })
+	}
 	allowed, err := x.projectsOf(combined)
 	if err != nil {
 		return err
@@ -283,6 +288,19 @@ func (x *exchange) limitAudience() error {
 		return refuse(oauth.InvalidTarget, "neither subject nor actor has an audience that the client may have tokens for")
 	}
 	return nil
+}
+
+// keepsPlatform reports whether the new token may be for the resource API: an exchange
+// must not free a token from the organization it was good in (SEC-235).
+func (x *exchange) keepsPlatform() (bool, error) {
+	if x.subject.GetAppId() == "" { // the subject's own
+		return true, nil
+	}
+	of, err := x.call.client(x.subject.GetClientId())
+	if err != nil || of == nil {
+		return false, err
+	}
+	return of.Trusted || !x.client.Trusted && of.OrgID == x.client.OrgID, nil
 }
 
 // projectsOf returns which of an audience the client may have tokens for: itself, its
@@ -310,12 +328,17 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 	if !x.subject.scoped && x.actor != nil && x.actor.GetUserId() == x.subject.GetUserId() {
 		origin = x.actor.AccessToken // a subject that is only named proves nothing itself
 	}
-	t := x.newAccess(origin.GetGrantId())
-	t.SessionId, t.ClientId, t.AppId, t.UserId = origin.GetSessionId(), x.client.ClientID, x.client.ID, x.state.ID
+	t := x.newAccess(origin.GetGrantId(), x.state.ID, x.state.Generation)
+	t.SessionId, t.ClientId, t.AppId = origin.GetSessionId(), x.client.ClientID, x.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Actor = x.audience, x.subject.GetAuthTime(), x.subject.GetAmr(), x.subject.GetActor()
 	ends := []int64{x.subject.GetExpiresAt()}
+	t.Origins = originsOf(x.subject.AccessToken)
 	if x.actor != nil {
 		ends = append(ends, x.actor.GetExpiresAt())
+		t.Origins = originsOf(x.subject.AccessToken, x.actor.AccessToken)
+	}
+	if len(t.Origins) > maxOrigins {
+		return nil, invalidRequest("the tokens were exchanged too often")
 	}
 	if x.acts() {
 		t.Actor = x.actClaim()
@@ -348,7 +371,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 	}
 	res.IssuedTokenType = requested
 	if generation > 0 {
-		made, err := x.addGrant(i, x.state.OrgID, parent, generation)
+		made, err := x.addGrant(i, parent, generation)
 		if err == nil && !made {
 			err = invalidRequest("the subject_token was revoked")
 		}

@@ -67,7 +67,7 @@ func (c *call) serviceByAssertion(text string) (*service, error) {
 	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer, true); err != nil || !good {
 		return nil, err
 	}
-	return &service{key.UserID, key.OrgID, key.Username, key.AccessTokenType == jwtAccessTokens}, nil
+	return &service{key.UserID, key.OrgID, key.Username, key.Generation, key.AccessTokenType == jwtAccessTokens}, nil
 }
 
 // audienceUser begins the audience that every token of a service user has: no ID of
@@ -97,8 +97,8 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 	if sc.org != "" && sc.org != of.orgID {
 		return nil, invalidScope("the user does not belong to the organization")
 	}
-	t := c.newAccess("")
-	t.ClientId, t.UserId, t.Audience = of.username, of.userID, sc.audience(audienceUser+of.userID)
+	t := c.newAccess("", of.userID, of.generation)
+	t.ClientId, t.Audience = of.username, sc.audience(audienceUser+of.userID)
 	if sc.orgDomain != "" || id && sc.has(scopeOpenID) {
 		t.AuthTime = c.now.Unix()
 	}

@@ -17,6 +17,7 @@ import (
 type grantRow struct {
 	*tokenv1.AccessToken
 	instanceID, orgID string
+	userGeneration    int32  // in which the user authenticated
 	parentID          string // the grant whose tokens were exchanged
 	scopes            []string
 	revoked           bool
@@ -61,6 +62,7 @@ func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
 		p.Ids = append(p.Ids, row.GetGrantId())
 		p.OrgIds = append(p.OrgIds, row.orgID)
 		p.UserIds = append(p.UserIds, row.GetUserId())
+		p.UserGenerations = append(p.UserGenerations, row.userGeneration)
 		p.AppIds = append(p.AppIds, row.GetAppId())
 		p.SessionIds = append(p.SessionIds, row.GetSessionId())
 		p.ParentIds = append(p.ParentIds, row.parentID)
@@ -70,6 +72,7 @@ func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
 		p.AuthTimes = append(p.AuthTimes, unix(row.GetAuthTime()))
 		p.Amrs = append(p.Amrs, separated(row.GetAmr()))
 		p.Actors = append(p.Actors, string(row.GetActor()))
+		p.OriginLists = append(p.OriginLists, separated(row.GetOrigins()))
 		p.Revocations = append(p.Revocations, row.revoked)
 		p.Generations = append(p.Generations, row.generation)
 		p.IdleDates = append(p.IdleDates, row.idleDate)
@@ -88,12 +91,13 @@ func (s *Server) writeGrants(ctx context.Context, batch []*grantRow) error {
 func separated(list []string) string { return strings.Join(list, "\x1f") }
 
 // addGrant stores what a code was redeemed for, or a token of the grant parentID was
-// exchanged for. It reports whether it was the first time, and the parent is good.
-func (c *call) addGrant(i *issuance, orgID, parentID string, generation int32) (bool, error) {
+// exchanged for. It reports whether it was the first time, and user, session and parent
+// are good still.
+func (c *call) addGrant(i *issuance, parentID string, generation int32) (bool, error) {
 	t := i.access
 	payload := &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: i.scopes.list}
 	row := &grantRow{
-		AccessToken: t, instanceID: c.instance.ID, orgID: orgID, parentID: parentID, scopes: i.scopes.list, generation: generation,
+		AccessToken: t, instanceID: c.instance.ID, orgID: i.state.OrgID, userGeneration: i.state.Generation, parentID: parentID, scopes: i.scopes.list, generation: generation,
 		idleDate: c.now.Add(refreshIdle), endsAt: c.now.Add(refreshLife), payload: payload,
 	}
 	if generation == 0 { // nothing of it lives longer
@@ -124,11 +128,20 @@ func (c *call) spend(code *tokenv1.Code, of *client) error {
 // away: a thief must not be able to keep a family by hanging up.
 func (c *call) lasting() context.Context { return context.WithoutCancel(c.ctx()) }
 
-// revokeFamily ends all tokens that came from a code.
+// revokeFamily ends all tokens that came from a code. While the database cannot write,
+// the client learns that nothing is decided, and the family ends as soon as it can: what
+// was found out is not forgotten with the request (SEC-092).
 func (c *call) revokeFamily(grantID, reason string) error {
-	ctx, cancel := context.WithTimeout(c.lasting(), batchLimit)
-	defer cancel()
-	return c.revokeGrant(ctx, grantID, "", reason)
+	end := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, batchLimit)
+		defer cancel()
+		return c.revokeGrant(ctx, grantID, "", reason)
+	}
+	err := end(c.lasting())
+	if err != nil {
+		c.overdue.add(end)
+	}
+	return err
 }
 
 // revokeGrant ends a grant, of an application if one is named, and those below it.

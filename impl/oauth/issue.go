@@ -34,16 +34,6 @@ type issuance struct {
 	id      bool  // an ID token too
 	idEnds  int64 // when the ID token ends at the latest; 0: as every other one
 	nonce   string
-	code    string // an ID token of the authorization endpoint goes with it
-}
-
-// newAccess returns an access token that begins now.
-func (c *call) newAccess(grantID string) *tokenv1.AccessToken {
-	id := c.NewID()
-	if grantID != "" {
-		id = grantID + "." + id // so that a JWT names its grant too
-	}
-	return &tokenv1.AccessToken{Id: id, GrantId: grantID, IssuedAt: c.now.Unix(), ExpiresAt: c.now.Add(accessLife).Unix()}
 }
 
 // issue makes the answer of the token endpoint.
@@ -89,6 +79,7 @@ func (c *call) accessToken(i *issuance) (string, error) {
 	o.string("scope", strings.Join(t.GetScopes(), " "))
 	o.string("sid", t.GetSessionId())
 	o.raw("act", t.GetActor())
+	o.strings(claimOrigins, t.GetOrigins())
 	if i.client != nil && i.client.AccessTokenRoleAssertion && i.state != nil {
 		projects, only := roleProjects(i.scopes, i.client.ProjectID, i.client.assertRoles, t.GetAudience())
 		i.state.appendRoles(o, i.scopes, i.client.ProjectID, projects, only)
@@ -154,9 +145,6 @@ func (c *call) idToken(i *issuance, access string) (string, error) {
 	if access != "" {
 		o.string("at_hash", halfHash(key.Algorithm, access))
 	}
-	if i.code != "" {
-		o.string("c_hash", halfHash(key.Algorithm, i.code))
-	}
 	o.raw("act", t.GetActor())
 	claims := claimsAt(t.GetClaims(), placeIDToken)
 	if access == "" || i.client != nil && i.client.IDTokenUserinfoAssertion {
@@ -187,7 +175,7 @@ func acr(amr []string) string {
 	return acrOne
 }
 
-// halfHash is at_hash and c_hash (OpenID Connect Core, section 3.2.2.9): the left
+// halfHash is at_hash (OpenID Connect Core, section 3.2.2.9): the left
 // half of the hash that the algorithm of the ID token uses; for Ed25519 SHA-512.
 func halfHash(algorithm signing.Algorithm, value string) string {
 	if algorithm == signing.EdDSA {

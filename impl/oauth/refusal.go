@@ -81,6 +81,14 @@ func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed st
 
 // refusalOf returns what a client may see of an error, and logs what it may not.
 func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // something failed beside the refusal: that is the answer
+		for _, one := range joined.Unwrap() {
+			if _, ok := errors.AsType[*Refusal](one); !ok {
+				err = one
+				break
+			}
+		}
+	}
 	if known, ok := errors.AsType[*Refusal](err); ok {
 		return known
 	}

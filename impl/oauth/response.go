@@ -139,7 +139,7 @@ func (a *authorization) sendCode(session *login.Session) error {
 	code, err := a.Box.Seal(a.ctx(), a.instance.ID, token.Code, &tokenv1.Code{
 		Id: a.NewID(), ClientId: a.client.ClientID, RedirectUri: a.req.RedirectUri, Challenge: a.req.CodeChallenge, Nonce: a.req.Nonce,
 		Scopes: a.scopes.list, Audience: a.scopes.audience(a.client.ClientID, a.client.ProjectID), Claims: a.claims.names,
-		UserId: session.UserID, SessionId: session.ID, AuthTime: session.AuthTime.Unix(), Amr: session.AMR,
+		UserId: session.UserID, UserGeneration: session.Generation, SessionId: session.ID, AuthTime: session.AuthTime.Unix(), Amr: session.AMR,
 		ExpiresAt: a.now.Add(codeLife).Unix(),
 	})
 	if err != nil {
@@ -151,14 +151,14 @@ func (a *authorization) sendCode(session *login.Session) error {
 
 // sendTokens answers with tokens (OpenID Connect Core, section 3.2).
 func (a *authorization) sendTokens(session *login.Session) error {
-	t := a.newAccess("")
-	t.SessionId, t.ClientId, t.AppId, t.UserId = session.ID, a.client.ClientID, a.client.ID, session.UserID
+	t := a.newAccess("", session.UserID, session.Generation)
+	t.SessionId, t.ClientId, t.AppId = session.ID, a.client.ClientID, a.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims = a.scopes.audience(a.client.ClientID, a.client.ProjectID), session.AuthTime.Unix(), session.AMR, a.claims.names
 	parts := a.client.tokenParts(a.scopes, t.Claims)
 	if a.req.ResponseType == responseIDToken {
 		parts |= a.scopes.parts()
 	}
-	found, err := a.state(about{user: t.UserId, session: t.SessionId, projects: t.Audience, parts: parts})
+	found, err := a.state(about{user: t.UserId, generation: &session.Generation, session: t.SessionId, projects: t.Audience, parts: parts})
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,8 @@ type Server struct {
 	revoked   *batcher[revocation]
 	grants    *batcher[*grantRow]
 	rotations *batcher[*rotation]
+	// overdue is what has to be done once the database can write again.
+	overdue *overdue
 
 	mu        sync.RWMutex
 	documents map[documentKey]*document
@@ -82,6 +84,7 @@ func New(c Config) *Server {
 		origins:  cache.New[clientKey, bool](clientKey.String),
 		orgs:     cache.New[clientKey, *db.OAuthOrgRow](clientKey.String),
 	}
+	s.overdue = newOverdue(s.Logger)
 	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
 	s.grants, s.rotations = newBatcher(s.writeGrants), newBatcher(s.writeRotations)
 	return s
@@ -92,6 +95,7 @@ func (s *Server) Run(ctx context.Context) {
 	go s.revoked.run(ctx)
 	go s.grants.run(ctx)
 	go s.rotations.run(ctx)
+	go s.overdue.run(ctx)
 	s.audit.run(ctx)
 }
 

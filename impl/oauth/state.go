@@ -14,6 +14,7 @@ const human = int16(userv3.UserType_USER_TYPE_HUMAN)
 // it; empty: there is none.
 type about struct {
 	user, token, grant, session string
+	generation                  *int32   // of the user; nil: the grant says it, or any
 	projects                    []string // whose roles are wanted
 	parts                       part     // what else is read
 }
@@ -38,7 +39,9 @@ func aboutToken(t *tokenv1.AccessToken, s *scopes) about {
 	if len(t.GetClaims()) > 0 {
 		parts |= withClaims
 	}
-	return about{user: t.GetUserId(), token: t.GetId(), grant: t.GetGrantId(), session: t.GetSessionId(), parts: parts}
+	a := about{user: t.GetUserId(), token: t.GetId(), grant: t.GetGrantId(), session: t.GetSessionId(), parts: parts}
+	_, _, a.generation = source(t.GetId())
+	return a
 }
 
 func notNil(list []string) []string {
@@ -48,9 +51,12 @@ func notNil(list []string) []string {
 	return list
 }
 
-// stateOf is state for a token, whose application has to be active too, and who acts in
-// the name of the user.
+// stateOf is state for a token, whose application has to be active too, who acts in the
+// name of the user, and what it was exchanged for.
 func (c *call) stateOf(t *tokenv1.AccessToken, a about) (*state, error) {
+	if ended, err := c.ended(c.ctx(), t.GetOrigins()); err != nil || ended {
+		return nil, err
+	}
 	if actor := actorOf(t.GetActor()); actor != "" {
 		if acting, err := c.state(about{user: actor}); err != nil || acting == nil {
 			return nil, err

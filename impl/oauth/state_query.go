@@ -31,6 +31,7 @@ const (
 type state struct {
 	ID, OrgID, Username, Domain string
 	UserType                    int16
+	Generation                  int32
 
 	OrgName string
 
@@ -47,9 +48,10 @@ type state struct {
 	Claims                     []string
 	App, Session               string
 	Scopes, Audience, AMR      []string
+	Origins                    []string
 	AuthTime, IdleDate, EndsAt time.Time
 	Actor                      json.RawMessage
-	Generation                 int32
+	RefreshGeneration          int32
 
 	roles    []roleGrant
 	metadata json.RawMessage
@@ -69,7 +71,7 @@ const (
     u.gender, u.birthdate, u.zoneinfo, u.street_address, u.locality, u.region, u.postal_code, u.country`
 	// The session of a grant counts while it lives.
 	grantColumns = `, g.app_id, coalesce((SELECT gs.id FROM sessions gs WHERE gs.instance_id = g.instance_id AND gs.id = g.session_id AND (gs.expiration_date IS NULL OR gs.expiration_date > %s)), ''),
-    g.scopes, g.audience, g.amr, g.auth_time, g.idle_date, g.expiration_date, g.actor, g.generation`
+    g.scopes, g.audience, g.amr, g.auth_time, g.idle_date, g.expiration_date, g.actor, coalesce(g.origins, '{}'), g.generation`
 	roleColumn = `, coalesce((
         SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(gd.domain, ''), 'keys', ug.role_keys))
         FROM user_grants ug
@@ -105,14 +107,16 @@ func newStateQuery(parts part) *stateQuery {
 	now := func(c *call, _ *about) any { return c.now }
 	instance := param("text", func(c *call, _ *about) any { return c.instance.ID })
 	user := param("text", func(_ *call, a *about) any { return a.user })
-	columns := "u.id, u.org_id, u.username, u.user_type"
+	columns := "u.id, u.org_id, u.username, u.user_type, u.generation"
 	from := "\nFROM users u"
 	where := "\nWHERE u.instance_id = " + instance + " AND u.id = " + user + " AND u.state = 1"
+	of := param("int", func(_ *call, a *about) any { return a.generation })
+	where += " AND (" + of + " IS NULL OR u.generation = " + of + ")"
 	if parts&withClaims != 0 {
 		columns += claimColumns
 	}
 	if parts&ofGrant != 0 {
-		from += "\nJOIN oauth_grants g ON g.instance_id = " + instance + " AND g.id = " + param("text", func(_ *call, a *about) any { return a.grant }) + " AND g.user_id = u.id AND NOT g.revoked"
+		from += "\nJOIN oauth_grants g ON g.instance_id = " + instance + " AND g.id = " + param("text", func(_ *call, a *about) any { return a.grant }) + " AND g.user_id = u.id AND g.user_generation = u.generation AND NOT g.revoked"
 		columns += ", g.claims"
 		if parts&withGrant != 0 {
 			columns += fmt.Sprintf(grantColumns, param("timestamptz", now))
@@ -194,7 +198,7 @@ func (c *call) org(id string) (*db.OAuthOrgRow, error) {
 
 // targets returns where the columns of a statement are scanned to, in their order.
 func (s *state) targets(parts part, roles *json.RawMessage) []any {
-	targets := append(make([]any, 0, 48), &s.ID, &s.OrgID, &s.Username, &s.UserType)
+	targets := append(make([]any, 0, 48), &s.ID, &s.OrgID, &s.Username, &s.UserType, &s.Generation)
 	if parts&withClaims != 0 {
 		targets = append(targets, &s.GivenName, &s.FamilyName, &s.NickName, &s.DisplayName, &s.PreferredLanguage,
 			&s.Email, &s.Phone, &s.IsEmailVerified, &s.IsPhoneVerified, &s.ChangeDate, &s.MiddleName, &s.ProfileURL, &s.PictureURL, &s.WebsiteURL,
@@ -203,7 +207,7 @@ func (s *state) targets(parts part, roles *json.RawMessage) []any {
 	if parts&ofGrant != 0 {
 		targets = append(targets, &s.Claims)
 		if parts&withGrant != 0 {
-			targets = append(targets, &s.App, &s.Session, &s.Scopes, &s.Audience, &s.AMR, &s.AuthTime, &s.IdleDate, &s.EndsAt, &s.Actor, &s.Generation)
+			targets = append(targets, &s.App, &s.Session, &s.Scopes, &s.Audience, &s.AMR, &s.AuthTime, &s.IdleDate, &s.EndsAt, &s.Actor, &s.Origins, &s.RefreshGeneration)
 		}
 	}
 	if parts&withRoles != 0 {

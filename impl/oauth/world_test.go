@@ -106,7 +106,7 @@ instances:
             roles: [{key: admin, display_name: Admin}]
             apps:
               - {name: qapi, api: {auth_method_type: AUTH_METHOD_TYPE_BASIC}, secret: {value: secret of qapi 0123456789abcdefghij}}
-              - {name: qweb, oidc: *web, secret: {value: secret of qweb 0123456789abcdefghij}}
+              - {name: qweb, oidc: *web, trusted: true, secret: {value: secret of qweb 0123456789abcdefghij}}
         user_grants:
           - {user: alice, project: P, role_keys: [reader, writer]}
           - {user: alice, project: Q, role_keys: [admin]}
@@ -477,6 +477,24 @@ func (w *world) soon(what string, holds func() bool) {
 			w.Errorf("%s: not within a second", what)
 			return
 		}
+	}
+}
+
+// eventually waits for what has to happen by itself, however slow the machine is.
+func (w *world) eventually(what string, holds func() bool) {
+	w.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.Fatalf("%s: it never does", what)
+		}
+	}
+}
+
+// exec runs a statement.
+func (w *world) exec(sql string, args ...any) {
+	w.Helper()
+	if _, err := w.db.Pool.Exec(w.Context(), sql, args...); err != nil {
+		w.Fatalf("%s: %v", sql, err)
 	}
 }
 

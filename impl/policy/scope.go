@@ -75,6 +75,10 @@ func (c *Caller) may(roles *Roles, permission string, at Place) bool {
 	return false
 }
 
+// isHome reports whether the caller may act for itself: not by an application of another
+// organization that nobody trusts.
+func (c *Caller) isHome() bool { return c.within == "" || c.within == c.OrgID }
+
 // Scope is everywhere in an instance that a caller holds the permission of an
 // operation.
 type Scope struct {
@@ -87,11 +91,11 @@ type Scope struct {
 
 // scope returns where the caller holds the permission on an instance.
 func (c *Caller) scope(roles *Roles, op *Operation, instanceID string) *Scope {
-	if op.Permission == "" && !op.self || c.may(roles, op.Permission, Place{InstanceID: instanceID}) {
+	if op.Permission == "" && !op.self && c.within == "" || c.may(roles, op.Permission, Place{InstanceID: instanceID}) {
 		return &Scope{All: true}
 	}
 	s := &Scope{}
-	if op.self && c.InstanceID == instanceID { // IDs of users are unique in their instance
+	if op.self && c.InstanceID == instanceID && c.isHome() { // IDs of users are unique in their instance
 		s.UserID = c.UserID
 	}
 	for _, g := range c.grants {
@@ -176,11 +180,15 @@ func (c *Call) Holds(permission string, at Place) bool {
 	return c.Caller.root || c.Caller.may(c.roles, permission, at)
 }
 
-// MayBecome refuses to give credentials of a user who holds roles that the caller
-// could not give: who has the credentials can act as the user (SEC-235).
+// MayBecome refuses to change a user, or what is theirs, who holds roles that the caller
+// could not give: who gives them credentials can act as them, and who takes a factor,
+// the name or the state away disarms them (SEC-235).
 func (c *Call) MayBecome(ctx context.Context, tx db.DBTX, instanceID, userID string) error {
+	if c.Caller.root {
+		return nil
+	}
 	if c.Caller.acting { // a borrowed identity must not become a lasting one (SEC-104)
-		return fault.New(fault.PermissionDenied, "IMPERSONATED", "credentials cannot be changed in the name of somebody else")
+		return fault.New(fault.PermissionDenied, "IMPERSONATED", "users cannot be changed in the name of somebody else")
 	}
 	if userID == c.Caller.UserID && instanceID == c.Caller.InstanceID {
 		return nil

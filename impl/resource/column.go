@@ -3,6 +3,7 @@ package resource
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -74,7 +75,11 @@ func (t *Table[R]) prepare() {
 			parameter = "coalesce(append_event(" + strings.Join(appended, ", ") + "), " + parameter + "::bigint)"
 		}
 		name := `"` + c.name + `"` // some are words of SQL, such as group
-		names, values, sets = append(names, name), append(values, parameter), append(sets, name+" = "+parameter)
+		set := parameter
+		if slices.Contains(t.Growing, c.name) {
+			set = "greatest(t." + name + ", " + parameter + ")"
+		}
+		names, values, sets = append(names, name), append(values, parameter), append(sets, name+" = "+set)
 	}
 	t.selectSQL = "SELECT " + strings.Join(read, ", ") + " FROM " + t.Table + " t WHERE "
 	t.insertSQL = "INSERT INTO " + t.Table + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ") RETURNING sequence"

@@ -42,6 +42,9 @@ type Spec struct {
 	// for the keys of a user's metadata. Get, Lock, Change and Delete then need it
 	// as a Key.
 	Under string
+	// OfUsers is set for users and for what is theirs: nobody changes or deletes what is
+	// of a user who holds roles that they could not give (policy.Call.MayBecome).
+	OfUsers bool
 	// Aggregate is the column with the ID of the object that the events are about,
 	// when that is not the row's own.
 	Aggregate string
@@ -49,6 +52,10 @@ type Spec struct {
 	// Fields maps the paths of fields, or their ends, to columns where the two are
 	// not called alike: email_address (of email.address) to email.
 	Fields map[string]string
+
+	// Growing are columns that only grow: storing a row that was read before another
+	// statement of the transaction raised one does not take that back.
+	Growing []string
 
 	// Remembered is set when package policy remembers something of the rows: then
 	// every node hears of changes and deletions.
@@ -192,7 +199,11 @@ func (t *Table[R]) Get(ctx context.Context, id string, keys ...Key) (*R, error) 
 // Lock reads a row and keeps others from changing or deleting it until the
 // transaction ends.
 func (t *Table[R]) Lock(ctx context.Context, tx pgx.Tx, id string, keys ...Key) (*R, error) {
-	return t.one(ctx, tx, " FOR NO KEY UPDATE OF t", id, keys)
+	row, err := t.one(ctx, tx, " FOR NO KEY UPDATE OF t", id, keys)
+	if err == nil {
+		err = t.mayChange(ctx, tx, row)
+	}
+	return row, err
 }
 
 // Hold reads a row and keeps others from changing or deleting it until the
@@ -200,6 +211,15 @@ func (t *Table[R]) Lock(ctx context.Context, tx pgx.Tx, id string, keys ...Key) 
 // row or refers to it.
 func (t *Table[R]) Hold(ctx context.Context, tx pgx.Tx, id string, keys ...Key) (*R, error) {
 	return t.one(ctx, tx, " FOR SHARE OF t", id, keys)
+}
+
+// mayChange refuses to change what is of a user who holds more than the caller.
+func (t *Table[R]) mayChange(ctx context.Context, tx pgx.Tx, row *R) error {
+	if !t.OfUsers {
+		return nil
+	}
+	at := t.placeOf(reflect.ValueOf(row))
+	return policy.CallFrom(ctx).MayBecome(ctx, tx, at.InstanceID, at.UserID)
 }
 
 // Unused refuses an ID that an object of this kind has or had: IDs are never
@@ -391,6 +411,9 @@ func (t *Table[R]) Delete(ctx context.Context, id string, payload event.Payload,
 	err := t.DB.InTx(ctx, func(tx pgx.Tx) error {
 		condition, args := t.where(policy.CallFrom(ctx), id, keys)
 		row, err := t.one(ctx, tx, " FOR UPDATE OF t", id, keys)
+		if err == nil {
+			err = t.mayChange(ctx, tx, row)
+		}
 		if err != nil {
 			return err
 		}
@@ -438,7 +461,12 @@ func (t *Table[R]) deleteRow(ctx context.Context, tx pgx.Tx, row *R, payload eve
 // SetState moves a row to another state, which it must not be in yet; from, if
 // given, are the only states it may come from.
 func (t *Table[R]) SetState(ctx context.Context, id string, to int16, payload event.Payload, from ...int16) (*object.Details, error) {
-	return t.Change(ctx, id, payload, func(_ pgx.Tx, row *R) error {
+	return t.SetStateWith(ctx, id, to, payload, nil, from...)
+}
+
+// SetStateWith is SetState with what else has to happen in the same transaction.
+func (t *Table[R]) SetStateWith(ctx context.Context, id string, to int16, payload event.Payload, with func(pgx.Tx, *R) error, from ...int16) (*object.Details, error) {
+	return t.Change(ctx, id, payload, func(tx pgx.Tx, row *R) error {
 		state := t.column("state").value(reflect.ValueOf(row))
 		allowed := len(from) == 0
 		for _, one := range from {
@@ -448,6 +476,9 @@ func (t *Table[R]) SetState(ctx context.Context, id string, to int16, payload ev
 			return fault.New(fault.FailedPrecondition, "STATE_UNCHANGED", "the %s %q is not in a state from which it can go there", t.Kind, id)
 		}
 		state.SetInt(int64(to))
-		return nil
+		if with == nil {
+			return nil
+		}
+		return with(tx, row)
 	})
 }

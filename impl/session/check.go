@@ -10,6 +10,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
@@ -18,6 +19,9 @@ import (
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/user"
 )
+
+// active is the state of users who can sign in.
+const active = int16(userv3.UserState_USER_STATE_ACTIVE)
 
 // errCheck is the answer to every check that fails. Whether there is such a user,
 // whether they may sign in and which check it was is not told (SEC-170).
@@ -68,6 +72,20 @@ func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Che
 		p.steps = append(p.steps, s.passwordStep())
 	}
 	return p, failed(s.checkCodes(ctx, session, checks, p))
+}
+
+// hold refuses proofs of a user whose generation has ended since they were checked, and
+// keeps it from ending before the transaction does (SEC-097). It comes before the session
+// is locked, in the order in which signing out takes the two.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, instanceID string, p *proven) error {
+	if p.user == nil || len(p.steps) == 0 {
+		return nil
+	}
+	now, err := s.queries.HoldGeneration(ctx, tx, db.HoldGenerationParams{InstanceID: instanceID, ID: p.user.ID})
+	if store.NoRow(err) || err == nil && (now.Generation != p.user.Generation || now.State != active) {
+		return errCheck
+	}
+	return err
 }
 
 func (s *Service) passwordStep() step {

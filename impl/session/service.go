@@ -87,6 +87,9 @@ func (s *Service) begin(ctx context.Context, in *sessionv3.Session) *row {
 func (s *Service) create(ctx context.Context, session *row, p *proven, in *sessionv3.Session) (*sessionv3.CreateSessionResponse, error) {
 	res := &sessionv3.CreateSessionResponse{}
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
+		if err := s.hold(ctx, tx, session.InstanceID, p); err != nil {
+			return err
+		}
 		made := *session // a transaction that is run again starts anew
 		res.SessionToken, made.TokenHash = newToken()
 		draft := s.sessions.New(ctx, &made, &eventv1.SessionAdded{})
@@ -114,6 +117,9 @@ func (s *Service) PatchSession(ctx context.Context, req *sessionv3.PatchSessionR
 	}
 	res := &sessionv3.PatchSessionResponse{}
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		if err := s.hold(ctx, tx, session.InstanceID, proven); err != nil {
+			return err
+		}
 		session, err := s.sessions.Lock(ctx, tx, req.GetId())
 		if err != nil {
 			return err
@@ -174,7 +180,12 @@ func byToken(token string) resource.Key {
 
 // DeleteSession ends a session.
 func (s *Service) DeleteSession(ctx context.Context, req *sessionv3.DeleteSessionRequest) (*sessionv3.DeleteSessionResponse, error) {
-	details, err := s.sessions.Delete(ctx, req.GetId(), &eventv1.SessionTerminated{}, nil)
+	details, err := s.sessions.Delete(ctx, req.GetId(), &eventv1.SessionTerminated{}, func(tx pgx.Tx, session *row) error {
+		if session.UserID == nil {
+			return nil
+		}
+		return policy.CallFrom(ctx).MayBecome(ctx, tx, session.InstanceID, *session.UserID)
+	})
 	return &sessionv3.DeleteSessionResponse{Details: details}, err
 }
 

@@ -9,12 +9,19 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 )
 
-// Everywhere ends the sessions of a user, with their access tokens, and everything
-// that their refresh tokens are good for: what proved the user has changed, and who
-// knew the old proof must not stay (SEC-097). The session of Keep stays.
+// Everywhere ends the sessions of a user, and everything that was issued in their name:
+// codes, tokens, grants and codes for a new password. What proved the user has changed,
+// or they may not sign in any more, and who knew the old proof must not stay (SEC-097).
+// The session of Keep stays.
+//
+// What was issued names the generation of its user, so what others are about to store
+// meanwhile is no good either; whoever begins a session holds the user's row.
 func Everywhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, userID string) error {
 	q := db.New()
-	if err := q.RevokeGrantsOfUser(ctx, tx, db.RevokeGrantsOfUserParams{InstanceID: instanceID, UserID: userID}); err != nil {
+	if err := q.NextGeneration(ctx, tx, db.NextGenerationParams{InstanceID: instanceID, ID: userID}); err != nil {
+		return err
+	}
+	if err := q.DropResetCodes(ctx, tx, db.DropResetCodesParams{InstanceID: instanceID, UserID: userID}); err != nil {
 		return err
 	}
 	kept, _ := ctx.Value(keepKey{}).(string)

@@ -11,6 +11,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/key"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/signout"
 )
 
 // CreateMachineKey gives a service user a key.
@@ -44,9 +45,12 @@ func (s *Service) CreateMachineKey(ctx context.Context, req *userv3.CreateMachin
 	return &userv3.CreateMachineKeyResponse{Details: details, KeyId: row.ID, KeyDetails: file.JSON()}, err
 }
 
-// DeleteMachineKey takes a key from a service user.
+// DeleteMachineKey takes a key from a service user, and the tokens that it was good
+// for.
 func (s *Service) DeleteMachineKey(ctx context.Context, req *userv3.DeleteMachineKeyRequest) (*userv3.DeleteMachineKeyResponse, error) {
-	details, err := s.keys.Delete(ctx, req.GetId(), &eventv1.MachineKeyRemoved{}, nil, ofUserID(req.GetUserId()))
+	details, err := s.keys.Delete(ctx, req.GetId(), &eventv1.MachineKeyRemoved{}, func(tx pgx.Tx, key *db.MachineKey) error {
+		return signout.Everywhere(ctx, tx, s.Now(), key.InstanceID, key.UserID)
+	}, ofUserID(req.GetUserId()))
 	return &userv3.DeleteMachineKeyResponse{Details: details}, err
 }
 

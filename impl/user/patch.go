@@ -24,7 +24,7 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 			return err
 		}
 		old := *user
-		if err := s.mayPatch(ctx, tx, user, req.GetUser()); err != nil {
+		if err := mayPatch(ctx, user, req.GetUser()); err != nil {
 			return err
 		}
 		if req.GetUser().Username != nil {
@@ -64,17 +64,13 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 	return &userv3.PatchUserResponse{Details: details}, s.users.Refusal(err)
 }
 
-// mayPatch keeps users to their own profile, and callers from taking over a user
-// who holds more by its address (SEC-180, SEC-235).
-func (s *Service) mayPatch(ctx context.Context, tx pgx.Tx, user *row, patch *userv3.PatchUser) error {
+// mayPatch keeps users to their own profile (SEC-180).
+func mayPatch(ctx context.Context, user *row, patch *userv3.PatchUser) error {
 	of := patch.GetHuman()
 	if !policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
 		if patch.Username != nil || patch.SchemaId != nil || patch.GetService() != nil || of.GetEmail() != nil || of.GetPhone() != nil || of != nil && of.PasswordChangeRequired != nil {
 			return fault.New(fault.PermissionDenied, "OWN_PROFILE_ONLY", "users may change their own profile only")
 		}
-	}
-	if of.GetEmail() != nil || of.GetPhone() != nil {
-		return policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
 	}
 	return nil
 }

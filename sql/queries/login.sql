@@ -4,7 +4,7 @@
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
-    u.password_change_required, u.password_changed,
+    u.password_change_required, u.password_changed, u.generation,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
@@ -109,9 +109,19 @@ ORDER BY creation_date, id LIMIT 1;
 -- All but one.
 DELETE FROM sessions WHERE instance_id = @instance_id AND user_id = @user_id::text AND id <> @kept;
 
--- name: RevokeGrantsOfUser :exec
--- Whatever a login gave clients in the name of a user is no good any more.
-UPDATE oauth_grants SET revoked = true WHERE instance_id = @instance_id AND user_id = @user_id AND NOT revoked;
+-- name: NextGeneration :exec
+-- Whatever was issued in the name of a user is no good any more. It comes before the
+-- sessions are deleted: whoever begins one holds the user (HoldGeneration), so it is
+-- there to be deleted, or is not begun.
+UPDATE users SET generation = generation + 1 WHERE instance_id = @instance_id AND id = @id;
+
+-- name: HoldGeneration :one
+-- The user a proof was found right for; nobody ends what they are signed in to until the
+-- transaction ends. Not FOR SHARE: using a proof up changes the user.
+SELECT generation, state FROM users WHERE instance_id = @instance_id AND id = @id FOR NO KEY UPDATE;
+
+-- name: DropResetCodes :exec
+DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = 2;
 
 -- name: RecentMessagesTo :one
 -- How many messages an address got, whomever they were for and however it was

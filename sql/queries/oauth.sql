@@ -18,7 +18,7 @@ WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
 -- name: ServiceClients :many
 -- The service users that a client ID may mean: a username, which is unique within
 -- an organization only, so that the secret decides, or a login name.
-SELECT u.id, u.org_id::text AS org_id, u.username, u.access_token_type, u.secret_hash, u.old_secret_hash, u.old_secret_until
+SELECT u.id, u.org_id::text AS org_id, u.username, u.generation, u.access_token_type, u.secret_hash, u.old_secret_hash, u.old_secret_until
 FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
@@ -28,7 +28,7 @@ ORDER BY u.id LIMIT 50;
 
 -- name: ServiceKey :one
 -- A key of a service user who can act now.
-SELECT k.user_id, k.public_key, k.expiration_date, u.org_id::text AS org_id, u.username, u.access_token_type
+SELECT k.user_id, k.public_key, k.expiration_date, u.org_id::text AS org_id, u.username, u.generation, u.access_token_type
 FROM machine_keys k
 JOIN users u ON u.instance_id = k.instance_id AND u.id = k.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -37,13 +37,15 @@ WHERE k.instance_id = @instance_id AND k.id = @id AND u.user_type = 2 AND u.stat
 -- name: AddGrants :many
 -- Redeems codes, each with its event: of parallel redemptions one makes the row
 -- (SEC-033), and is among those that are returned. A code whose proof was wrong
--- makes one that is revoked (SEC-034). None is made below one that was revoked. Lists that belong together; lists in them are
--- texts with the unit separator between.
+-- makes one that is revoked (SEC-034). None is made below one that was revoked, and none
+-- for a user or in a session that has ended since the code was made (SEC-097). Lists that
+-- belong together; lists in them are texts with the unit separator between.
 WITH asked AS (
     SELECT unnest(@instance_ids::text[]) AS instance_id,
         unnest(@ids::text[]) AS id,
         unnest(@org_ids::text[]) AS org_id,
         unnest(@user_ids::text[]) AS user_id,
+        unnest(@user_generations::int[]) AS user_generation,
         unnest(@app_ids::text[]) AS app_id,
         unnest(@session_ids::text[]) AS session_id,
         unnest(@parent_ids::text[]) AS parent_id,
@@ -53,6 +55,7 @@ WITH asked AS (
         unnest(@auth_times::timestamptz[]) AS auth_time,
         unnest(@amrs::text[]) AS amr,
         unnest(@actors::text[]) AS actor,
+        unnest(@origin_lists::text[]) AS origins,
         unnest(@revocations::bool[]) AS revoked,
         unnest(@generations::int[]) AS generation,
         unnest(@idle_dates::timestamptz[]) AS idle_date,
@@ -60,12 +63,15 @@ WITH asked AS (
         unnest(@event_types::text[]) AS event_type,
         unnest(@payloads::text[]) AS payload
 ), made AS (
-    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, revoked, generation, idle_date, expiration_date, creation_date)
-    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
-        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, q.revoked, q.generation, q.idle_date, q.expiration_date, @now::timestamptz
+    INSERT INTO oauth_grants (instance_id, id, org_id, user_id, user_generation, app_id, session_id, parent_id, scopes, audience, claims, auth_time, amr, actor, origins, revoked, generation, idle_date, expiration_date, creation_date)
+    SELECT q.instance_id, q.id, q.org_id, q.user_id, q.user_generation, q.app_id, nullif(q.session_id, ''), nullif(q.parent_id, ''), string_to_array(q.scopes, E'\x1f'), string_to_array(q.audience, E'\x1f'), string_to_array(q.claims, E'\x1f'),
+        q.auth_time, string_to_array(q.amr, E'\x1f'), nullif(q.actor, '')::jsonb, string_to_array(nullif(q.origins, ''), E'\x1f'), q.revoked, q.generation, q.idle_date, q.expiration_date, @now::timestamptz
     FROM asked q
-    -- The lock makes RevokeGrant wait, which then finds the row.
-    WHERE q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)
+    WHERE q.revoked OR (
+        EXISTS (SELECT FROM users u WHERE u.instance_id = q.instance_id AND u.id = q.user_id AND u.generation = q.user_generation AND u.state = 1)
+        AND (q.session_id = '' OR EXISTS (SELECT FROM sessions s WHERE s.instance_id = q.instance_id AND s.id = q.session_id))
+        -- The lock makes RevokeGrant wait, which then finds the row.
+        AND (q.parent_id = '' OR EXISTS (SELECT FROM oauth_grants p WHERE p.instance_id = q.instance_id AND p.id = q.parent_id AND NOT p.revoked FOR SHARE)))
     ON CONFLICT DO NOTHING RETURNING oauth_grants.instance_id, oauth_grants.id, oauth_grants.revoked
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
@@ -83,6 +89,7 @@ WITH asked AS (
     UPDATE oauth_grants g SET generation = g.generation + 1, idle_date = least(@unused_until::timestamptz, g.expiration_date)
     FROM asked q
     WHERE g.instance_id = q.instance_id AND g.id = q.id AND g.generation = q.generation AND NOT g.revoked
+      AND EXISTS (SELECT FROM users u WHERE u.instance_id = g.instance_id AND u.id = g.user_id AND u.generation = g.user_generation AND u.state = 1)
     RETURNING g.instance_id, g.id, g.org_id, g.user_id, q.payload
 ), recorded AS (
     INSERT INTO events (instance_id, aggregate_type, aggregate_id, event_type, payload, creator, owner_type, owner_id, created_at)
@@ -158,8 +165,29 @@ DELETE FROM oauth_grants g WHERE (g.instance_id, g.id) IN (
     SELECT o.instance_id, o.id FROM oauth_grants o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int);
 
 -- name: SweepRevoked :execrows
-DELETE FROM revoked_tokens t WHERE (t.instance_id, t.id) IN (
-    SELECT o.instance_id, o.id FROM revoked_tokens o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int);
+-- What came of a revoked token is revoked itself before that is forgotten.
+WITH gone AS (
+    DELETE FROM revoked_tokens t WHERE (t.instance_id, t.id) IN (
+        SELECT o.instance_id, o.id FROM revoked_tokens o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int)
+    RETURNING t.instance_id, t.id
+), ended AS (
+    UPDATE oauth_grants g SET revoked = true FROM gone WHERE g.instance_id = gone.instance_id AND g.origins @> ARRAY[gone.id] AND g.origins IS NOT NULL AND NOT g.revoked
+)
+SELECT gone.id FROM gone;
+
+-- name: OriginsEnded :one
+-- Whether any of some tokens was revoked, or the grant it came from, or the user it was
+-- issued to has ended it; user_ids and generations are lists that belong together.
+SELECT (EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = ANY (@ids::text[]))
+    OR EXISTS (
+        SELECT FROM unnest(@grant_ids::text[]) AS o (id)
+        LEFT JOIN oauth_grants g ON g.instance_id = @instance_id AND g.id = o.id
+        LEFT JOIN users u ON u.instance_id = g.instance_id AND u.id = g.user_id
+        WHERE g.id IS NULL OR g.revoked OR u.id IS NULL OR u.state <> 1 OR u.generation <> g.user_generation)
+    OR EXISTS (
+        SELECT FROM (SELECT unnest(@user_ids::text[]) AS id, unnest(@generations::int[]) AS generation) o
+        LEFT JOIN users u ON u.instance_id = @instance_id AND u.id = o.id
+        WHERE u.id IS NULL OR u.state <> 1 OR u.generation <> o.generation))::bool;
 
 -- name: SweepAssertions :execrows
 DELETE FROM used_assertions a WHERE (a.instance_id, a.hash) IN (

@@ -1,7 +1,7 @@
 -- name: LoginUser :one
 -- The user a session is to be about, by ID or by name in the organization that
 -- owns a domain; only a human who can sign in now.
-SELECT u.id, u.org_id::text AS org_id, u.preferred_language FROM users u
+SELECT u.id, u.org_id::text AS org_id, u.preferred_language, u.generation FROM users u
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE u.instance_id = @instance_id AND u.user_type = 1 AND u.state = 1 AND o.state = 1 AND (
     u.id = @id::text OR (u.username_folded = @username_folded::text AND u.org_id = (

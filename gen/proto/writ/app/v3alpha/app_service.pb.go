@@ -1369,8 +1369,11 @@ type GetApp struct {
 	NoneCompliant bool `protobuf:"varint,9,opt,name=none_compliant,json=noneCompliant,proto3" json:"none_compliant,omitempty"`
 	// Which recommendations they contradict.
 	ComplianceProblems []*ComplianceProblem `protobuf:"bytes,10,rep,name=compliance_problems,json=complianceProblems,proto3" json:"compliance_problems,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Whether its tokens act at this API with all the rights of those who sign in to it
+	// (TrustApp), not just with those in its organization.
+	Trusted       bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetApp) Reset() {
@@ -1482,6 +1485,13 @@ func (x *GetApp) GetComplianceProblems() []*ComplianceProblem {
 		return x.ComplianceProblems
 	}
 	return nil
+}
+
+func (x *GetApp) GetTrusted() bool {
+	if x != nil {
+		return x.Trusted
+	}
+	return false
 }
 
 type isGetApp_Config interface {
@@ -2640,6 +2650,190 @@ func (x *DeactivateAppResponse) GetDetails() *v3alpha.Details {
 	return nil
 }
 
+// TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the application.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustAppRequest) Reset() {
+	*x = TrustAppRequest{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustAppRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustAppRequest) ProtoMessage() {}
+
+func (x *TrustAppRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustAppRequest.ProtoReflect.Descriptor instead.
+func (*TrustAppRequest) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TrustAppRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// TrustAppResponse is the response of TrustApp.
+type TrustAppResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustAppResponse) Reset() {
+	*x = TrustAppResponse{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustAppResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustAppResponse) ProtoMessage() {}
+
+func (x *TrustAppResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustAppResponse.ProtoReflect.Descriptor instead.
+func (*TrustAppResponse) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TrustAppResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// DistrustAppRequest is the request of DistrustApp.
+type DistrustAppRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the application.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistrustAppRequest) Reset() {
+	*x = DistrustAppRequest{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistrustAppRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistrustAppRequest) ProtoMessage() {}
+
+func (x *DistrustAppRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistrustAppRequest.ProtoReflect.Descriptor instead.
+func (*DistrustAppRequest) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DistrustAppRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// DistrustAppResponse is the response of DistrustApp.
+type DistrustAppResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistrustAppResponse) Reset() {
+	*x = DistrustAppResponse{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistrustAppResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistrustAppResponse) ProtoMessage() {}
+
+func (x *DistrustAppResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistrustAppResponse.ProtoReflect.Descriptor instead.
+func (*DistrustAppResponse) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DistrustAppResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
 // RegenerateSecretRequest is the request of RegenerateSecret.
 type RegenerateSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2653,7 +2847,7 @@ type RegenerateSecretRequest struct {
 
 func (x *RegenerateSecretRequest) Reset() {
 	*x = RegenerateSecretRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2665,7 +2859,7 @@ func (x *RegenerateSecretRequest) String() string {
 func (*RegenerateSecretRequest) ProtoMessage() {}
 
 func (x *RegenerateSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2678,7 +2872,7 @@ func (x *RegenerateSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegenerateSecretRequest.ProtoReflect.Descriptor instead.
 func (*RegenerateSecretRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{31}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegenerateSecretRequest) GetId() string {
@@ -2708,7 +2902,7 @@ type RegenerateSecretResponse struct {
 
 func (x *RegenerateSecretResponse) Reset() {
 	*x = RegenerateSecretResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2720,7 +2914,7 @@ func (x *RegenerateSecretResponse) String() string {
 func (*RegenerateSecretResponse) ProtoMessage() {}
 
 func (x *RegenerateSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2733,7 +2927,7 @@ func (x *RegenerateSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegenerateSecretResponse.ProtoReflect.Descriptor instead.
 func (*RegenerateSecretResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{32}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegenerateSecretResponse) GetDetails() *v3alpha.Details {
@@ -2763,7 +2957,7 @@ type CreateAppKeyRequest struct {
 
 func (x *CreateAppKeyRequest) Reset() {
 	*x = CreateAppKeyRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2775,7 +2969,7 @@ func (x *CreateAppKeyRequest) String() string {
 func (*CreateAppKeyRequest) ProtoMessage() {}
 
 func (x *CreateAppKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2788,7 +2982,7 @@ func (x *CreateAppKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAppKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateAppKeyRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{33}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateAppKeyRequest) GetAppId() string {
@@ -2820,7 +3014,7 @@ type CreateAppKeyResponse struct {
 
 func (x *CreateAppKeyResponse) Reset() {
 	*x = CreateAppKeyResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +3026,7 @@ func (x *CreateAppKeyResponse) String() string {
 func (*CreateAppKeyResponse) ProtoMessage() {}
 
 func (x *CreateAppKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +3039,7 @@ func (x *CreateAppKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAppKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateAppKeyResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{34}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateAppKeyResponse) GetDetails() *v3alpha.Details {
@@ -2875,7 +3069,7 @@ type DeleteAppKeyRequest struct {
 
 func (x *DeleteAppKeyRequest) Reset() {
 	*x = DeleteAppKeyRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +3081,7 @@ func (x *DeleteAppKeyRequest) String() string {
 func (*DeleteAppKeyRequest) ProtoMessage() {}
 
 func (x *DeleteAppKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3094,7 @@ func (x *DeleteAppKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAppKeyRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAppKeyRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{35}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteAppKeyRequest) GetAppId() string {
@@ -2928,7 +3122,7 @@ type DeleteAppKeyResponse struct {
 
 func (x *DeleteAppKeyResponse) Reset() {
 	*x = DeleteAppKeyResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2940,7 +3134,7 @@ func (x *DeleteAppKeyResponse) String() string {
 func (*DeleteAppKeyResponse) ProtoMessage() {}
 
 func (x *DeleteAppKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2953,7 +3147,7 @@ func (x *DeleteAppKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAppKeyResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAppKeyResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{36}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteAppKeyResponse) GetDetails() *v3alpha.Details {
@@ -2980,7 +3174,7 @@ type SearchAppKeysRequest struct {
 
 func (x *SearchAppKeysRequest) Reset() {
 	*x = SearchAppKeysRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2992,7 +3186,7 @@ func (x *SearchAppKeysRequest) String() string {
 func (*SearchAppKeysRequest) ProtoMessage() {}
 
 func (x *SearchAppKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3005,7 +3199,7 @@ func (x *SearchAppKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAppKeysRequest.ProtoReflect.Descriptor instead.
 func (*SearchAppKeysRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{37}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SearchAppKeysRequest) GetAppId() string {
@@ -3051,7 +3245,7 @@ type SearchAppKeysResponse struct {
 
 func (x *SearchAppKeysResponse) Reset() {
 	*x = SearchAppKeysResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3063,7 +3257,7 @@ func (x *SearchAppKeysResponse) String() string {
 func (*SearchAppKeysResponse) ProtoMessage() {}
 
 func (x *SearchAppKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3076,7 +3270,7 @@ func (x *SearchAppKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAppKeysResponse.ProtoReflect.Descriptor instead.
 func (*SearchAppKeysResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{38}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SearchAppKeysResponse) GetDetails() *v3alpha.ListDetails {
@@ -3116,7 +3310,7 @@ type AppKeySearchFilter struct {
 
 func (x *AppKeySearchFilter) Reset() {
 	*x = AppKeySearchFilter{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3128,7 +3322,7 @@ func (x *AppKeySearchFilter) String() string {
 func (*AppKeySearchFilter) ProtoMessage() {}
 
 func (x *AppKeySearchFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3141,7 +3335,7 @@ func (x *AppKeySearchFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppKeySearchFilter.ProtoReflect.Descriptor instead.
 func (*AppKeySearchFilter) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{39}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AppKeySearchFilter) GetFilter() isAppKeySearchFilter_Filter {
@@ -3280,7 +3474,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"GrantTypes\x12H\n" +
 	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeB\x15\xbaH\x12\x92\x01\x0f\b\x01\x10\n" +
-	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xe8\x03\n" +
+	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\x82\x04\n" +
 	"\x06GetApp\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
@@ -3293,7 +3487,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x0fallowed_origins\x18\b \x03(\tR\x0eallowedOrigins\x12%\n" +
 	"\x0enone_compliant\x18\t \x01(\bR\rnoneCompliant\x12T\n" +
 	"\x13compliance_problems\x18\n" +
-	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblemsB\b\n" +
+	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblems\x12\x18\n" +
+	"\atrusted\x18\v \x01(\bR\atrustedB\b\n" +
 	"\x06config\"R\n" +
 	"\x11ComplianceProblem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
@@ -3361,6 +3556,16 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"W\n" +
 	"\x15DeactivateAppResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"-\n" +
+	"\x0fTrustAppRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"R\n" +
+	"\x10TrustAppResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"0\n" +
+	"\x12DistrustAppRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"U\n" +
+	"\x13DistrustAppResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"s\n" +
 	"\x17RegenerateSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
@@ -3440,7 +3645,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x15APP_KEY_FIELD_NAME_ID\x10\x01\x12$\n" +
 	" APP_KEY_FIELD_NAME_CREATION_DATE\x10\x02\x12\"\n" +
 	"\x1eAPP_KEY_FIELD_NAME_CHANGE_DATE\x10\x03\x12&\n" +
-	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\x9e\x0e\n" +
+	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe2\x10\n" +
 	"\vServiceApps\x12\x95\x01\n" +
 	"\tCreateApp\x12\".writ.app.v3alpha.CreateAppRequest\x1a#.writ.app.v3alpha.CreateAppResponse\"?\xca\xc1\x18\x17\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02\x1e:\x03app\"\x17/resources/v3alpha/apps\x12\x94\x01\n" +
@@ -3451,7 +3656,9 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"SearchApps\x12#.writ.app.v3alpha.SearchAppsRequest\x1a$.writ.app.v3alpha.SearchAppsResponse\"F\xca\xc1\x18\x12\x12\bapp.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02*:\afilters\"\x1f/resources/v3alpha/apps/_search\x12\xa1\x01\n" +
 	"\vActivateApp\x12$.writ.app.v3alpha.ActivateAppRequest\x1a%.writ.app.v3alpha.ActivateAppResponse\"E\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_activate\x12\xa9\x01\n" +
-	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\xc3\x01\n" +
+	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x99\x01\n" +
+	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
+	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
 	"\x10RegenerateSecret\x12).writ.app.v3alpha.RegenerateSecretRequest\x1a*.writ.app.v3alpha.RegenerateSecretResponse\"X\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02;:\brotation\"//resources/v3alpha/apps/{id}/_regenerate_secret\x12\xab\x01\n" +
 	"\fCreateAppKey\x12%.writ.app.v3alpha.CreateAppKeyRequest\x1a&.writ.app.v3alpha.CreateAppKeyResponse\"L\xca\xc1\x18\x16\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02,:\x03key\"%/resources/v3alpha/apps/{app_id}/keys\x12\xa7\x01\n" +
@@ -3471,7 +3678,7 @@ func file_writ_app_v3alpha_app_service_proto_rawDescGZIP() []byte {
 }
 
 var file_writ_app_v3alpha_app_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(ResponseType)(0),                // 0: writ.app.v3alpha.ResponseType
 	(GrantType)(0),                   // 1: writ.app.v3alpha.GrantType
@@ -3512,27 +3719,31 @@ var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(*ActivateAppResponse)(nil),      // 36: writ.app.v3alpha.ActivateAppResponse
 	(*DeactivateAppRequest)(nil),     // 37: writ.app.v3alpha.DeactivateAppRequest
 	(*DeactivateAppResponse)(nil),    // 38: writ.app.v3alpha.DeactivateAppResponse
-	(*RegenerateSecretRequest)(nil),  // 39: writ.app.v3alpha.RegenerateSecretRequest
-	(*RegenerateSecretResponse)(nil), // 40: writ.app.v3alpha.RegenerateSecretResponse
-	(*CreateAppKeyRequest)(nil),      // 41: writ.app.v3alpha.CreateAppKeyRequest
-	(*CreateAppKeyResponse)(nil),     // 42: writ.app.v3alpha.CreateAppKeyResponse
-	(*DeleteAppKeyRequest)(nil),      // 43: writ.app.v3alpha.DeleteAppKeyRequest
-	(*DeleteAppKeyResponse)(nil),     // 44: writ.app.v3alpha.DeleteAppKeyResponse
-	(*SearchAppKeysRequest)(nil),     // 45: writ.app.v3alpha.SearchAppKeysRequest
-	(*SearchAppKeysResponse)(nil),    // 46: writ.app.v3alpha.SearchAppKeysResponse
-	(*AppKeySearchFilter)(nil),       // 47: writ.app.v3alpha.AppKeySearchFilter
-	(*durationpb.Duration)(nil),      // 48: google.protobuf.Duration
-	(*v3alpha.Details)(nil),          // 49: writ.object.v3alpha.Details
-	(v3alpha.EffectiveState)(0),      // 50: writ.object.v3alpha.EffectiveState
-	(*timestamppb.Timestamp)(nil),    // 51: google.protobuf.Timestamp
-	(*v3alpha.NameFilter)(nil),       // 52: writ.object.v3alpha.NameFilter
-	(*v3alpha.InIDsFilter)(nil),      // 53: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.IDFilter)(nil),         // 54: writ.object.v3alpha.IDFilter
-	(*v3alpha.StateFilter)(nil),      // 55: writ.object.v3alpha.StateFilter
-	(*v3alpha.RequestContext)(nil),   // 56: writ.object.v3alpha.RequestContext
-	(*v3alpha.ListQuery)(nil),        // 57: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),      // 58: writ.object.v3alpha.ListDetails
-	(*v3alpha.TimestampFilter)(nil),  // 59: writ.object.v3alpha.TimestampFilter
+	(*TrustAppRequest)(nil),          // 39: writ.app.v3alpha.TrustAppRequest
+	(*TrustAppResponse)(nil),         // 40: writ.app.v3alpha.TrustAppResponse
+	(*DistrustAppRequest)(nil),       // 41: writ.app.v3alpha.DistrustAppRequest
+	(*DistrustAppResponse)(nil),      // 42: writ.app.v3alpha.DistrustAppResponse
+	(*RegenerateSecretRequest)(nil),  // 43: writ.app.v3alpha.RegenerateSecretRequest
+	(*RegenerateSecretResponse)(nil), // 44: writ.app.v3alpha.RegenerateSecretResponse
+	(*CreateAppKeyRequest)(nil),      // 45: writ.app.v3alpha.CreateAppKeyRequest
+	(*CreateAppKeyResponse)(nil),     // 46: writ.app.v3alpha.CreateAppKeyResponse
+	(*DeleteAppKeyRequest)(nil),      // 47: writ.app.v3alpha.DeleteAppKeyRequest
+	(*DeleteAppKeyResponse)(nil),     // 48: writ.app.v3alpha.DeleteAppKeyResponse
+	(*SearchAppKeysRequest)(nil),     // 49: writ.app.v3alpha.SearchAppKeysRequest
+	(*SearchAppKeysResponse)(nil),    // 50: writ.app.v3alpha.SearchAppKeysResponse
+	(*AppKeySearchFilter)(nil),       // 51: writ.app.v3alpha.AppKeySearchFilter
+	(*durationpb.Duration)(nil),      // 52: google.protobuf.Duration
+	(*v3alpha.Details)(nil),          // 53: writ.object.v3alpha.Details
+	(v3alpha.EffectiveState)(0),      // 54: writ.object.v3alpha.EffectiveState
+	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
+	(*v3alpha.NameFilter)(nil),       // 56: writ.object.v3alpha.NameFilter
+	(*v3alpha.InIDsFilter)(nil),      // 57: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.IDFilter)(nil),         // 58: writ.object.v3alpha.IDFilter
+	(*v3alpha.StateFilter)(nil),      // 59: writ.object.v3alpha.StateFilter
+	(*v3alpha.RequestContext)(nil),   // 60: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),        // 61: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),      // 62: writ.object.v3alpha.ListDetails
+	(*v3alpha.TimestampFilter)(nil),  // 63: writ.object.v3alpha.TimestampFilter
 }
 var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	10, // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
@@ -3544,7 +3755,7 @@ var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	2,  // 6: writ.app.v3alpha.OIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 7: writ.app.v3alpha.OIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	4,  // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	48, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	52, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
 	14, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
 	14, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
 	16, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
@@ -3552,83 +3763,89 @@ var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	2,  // 14: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 15: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	4,  // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	48, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	52, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
 	15, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
 	3,  // 19: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	3,  // 20: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	0,  // 21: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
 	1,  // 22: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
-	49, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
-	50, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	53, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
+	54, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
 	10, // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
 	12, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
 	19, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
 	5,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
-	48, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
-	51, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	49, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
-	51, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	52, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
-	53, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	54, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
-	54, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
-	55, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
+	52, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
+	55, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	53, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
+	55, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	56, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
+	57, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	58, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
+	58, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
+	59, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
 	20, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
 	8,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
-	49, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
 	9,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
-	49, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
 	18, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
-	56, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	57, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	60, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	61, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
 	6,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
 	24, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
-	58, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	62, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
 	6,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
 	18, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
-	49, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	21, // 54: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
-	49, // 55: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
-	22, // 56: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
-	49, // 57: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 58: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	57, // 59: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	7,  // 60: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	47, // 61: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
-	58, // 62: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	7,  // 63: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	23, // 64: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
-	53, // 65: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	59, // 66: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	25, // 67: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
-	27, // 68: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
-	29, // 69: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
-	31, // 70: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
-	33, // 71: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
-	35, // 72: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
-	37, // 73: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
-	39, // 74: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
-	41, // 75: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
-	43, // 76: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
-	45, // 77: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
-	26, // 78: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
-	28, // 79: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
-	30, // 80: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
-	32, // 81: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
-	34, // 82: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
-	36, // 83: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
-	38, // 84: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
-	40, // 85: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
-	42, // 86: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
-	44, // 87: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
-	46, // 88: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
-	78, // [78:89] is the sub-list for method output_type
-	67, // [67:78] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	53, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 54: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 55: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	21, // 56: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
+	53, // 57: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
+	22, // 58: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
+	53, // 59: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 60: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	61, // 61: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	7,  // 62: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	51, // 63: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
+	62, // 64: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	7,  // 65: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	23, // 66: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
+	57, // 67: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	63, // 68: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
+	25, // 69: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
+	27, // 70: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
+	29, // 71: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
+	31, // 72: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
+	33, // 73: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
+	35, // 74: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
+	37, // 75: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
+	39, // 76: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
+	41, // 77: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
+	43, // 78: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
+	45, // 79: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
+	47, // 80: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
+	49, // 81: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
+	26, // 82: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
+	28, // 83: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
+	30, // 84: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
+	32, // 85: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
+	34, // 86: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
+	36, // 87: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
+	38, // 88: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
+	40, // 89: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
+	42, // 90: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
+	44, // 91: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
+	46, // 92: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
+	48, // 93: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
+	50, // 94: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
+	82, // [82:95] is the sub-list for method output_type
+	69, // [69:82] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_writ_app_v3alpha_app_service_proto_init() }
@@ -3658,7 +3875,7 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 		(*AppSearchFilter_State)(nil),
 		(*AppSearchFilter_Type)(nil),
 	}
-	file_writ_app_v3alpha_app_service_proto_msgTypes[39].OneofWrappers = []any{
+	file_writ_app_v3alpha_app_service_proto_msgTypes[43].OneofWrappers = []any{
 		(*AppKeySearchFilter_InIds)(nil),
 		(*AppKeySearchFilter_ExpirationDate)(nil),
 	}
@@ -3668,7 +3885,7 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_app_v3alpha_app_service_proto_rawDesc), len(file_writ_app_v3alpha_app_service_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   40,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -61,6 +61,18 @@ func (s *serviceAppsChained) DeactivateApp(ctx context.Context, req *DeactivateA
 	return wire.Call(ctx, s.chain, infoServiceAppsDeactivateApp, req, s.server.DeactivateApp)
 }
 
+var infoServiceAppsTrustApp = &grpc.UnaryServerInfo{FullMethod: ServiceApps_TrustApp_FullMethodName}
+
+func (s *serviceAppsChained) TrustApp(ctx context.Context, req *TrustAppRequest) (*TrustAppResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceAppsTrustApp, req, s.server.TrustApp)
+}
+
+var infoServiceAppsDistrustApp = &grpc.UnaryServerInfo{FullMethod: ServiceApps_DistrustApp_FullMethodName}
+
+func (s *serviceAppsChained) DistrustApp(ctx context.Context, req *DistrustAppRequest) (*DistrustAppResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceAppsDistrustApp, req, s.server.DistrustApp)
+}
+
 var infoServiceAppsRegenerateSecret = &grpc.UnaryServerInfo{FullMethod: ServiceApps_RegenerateSecret_FullMethodName}
 
 func (s *serviceAppsChained) RegenerateSecret(ctx context.Context, req *RegenerateSecretRequest) (*RegenerateSecretResponse, error) {
@@ -96,6 +108,8 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	t.Web(ServiceApps_SearchApps_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_SearchApps_FullMethodName, s.SearchApps, t.WebOptions...))
 	t.Web(ServiceApps_ActivateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_ActivateApp_FullMethodName, s.ActivateApp, t.WebOptions...))
 	t.Web(ServiceApps_DeactivateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeactivateApp_FullMethodName, s.DeactivateApp, t.WebOptions...))
+	t.Web(ServiceApps_TrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_TrustApp_FullMethodName, s.TrustApp, t.WebOptions...))
+	t.Web(ServiceApps_DistrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DistrustApp_FullMethodName, s.DistrustApp, t.WebOptions...))
 	t.Web(ServiceApps_RegenerateSecret_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_RegenerateSecret_FullMethodName, s.RegenerateSecret, t.WebOptions...))
 	t.Web(ServiceApps_CreateAppKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_CreateAppKey_FullMethodName, s.CreateAppKey, t.WebOptions...))
 	t.Web(ServiceApps_DeleteAppKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeleteAppKey_FullMethodName, s.DeleteAppKey, t.WebOptions...))
@@ -504,6 +518,9 @@ func (m *GetApp) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"trusted\":"...)
+	b = strconv.AppendBool(b, m.GetTrusted())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -884,6 +901,66 @@ func (m *DeactivateAppRequest) AppendJSON(b []byte) []byte {
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeactivateAppResponse) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetDetails(); v != nil {
+		b = append(b, "\"details\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TrustAppRequest) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TrustAppResponse) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetDetails(); v != nil {
+		b = append(b, "\"details\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *DistrustAppRequest) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *DistrustAppResponse) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	if v := m.GetDetails(); v != nil {

@@ -209,6 +209,80 @@ func (*ApplicationReactivated) Descriptor() ([]byte, []int) {
 	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{3}
 }
 
+// ApplicationTrusted is appended when an application is trusted.
+type ApplicationTrusted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationTrusted) Reset() {
+	*x = ApplicationTrusted{}
+	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationTrusted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationTrusted) ProtoMessage() {}
+
+func (x *ApplicationTrusted) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationTrusted.ProtoReflect.Descriptor instead.
+func (*ApplicationTrusted) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{4}
+}
+
+// ApplicationDistrusted is appended when an application is trusted no longer.
+type ApplicationDistrusted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationDistrusted) Reset() {
+	*x = ApplicationDistrusted{}
+	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationDistrusted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationDistrusted) ProtoMessage() {}
+
+func (x *ApplicationDistrusted) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationDistrusted.ProtoReflect.Descriptor instead.
+func (*ApplicationDistrusted) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{5}
+}
+
 // ApplicationRemoved is appended when an application is deleted.
 type ApplicationRemoved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -222,7 +296,7 @@ type ApplicationRemoved struct {
 
 func (x *ApplicationRemoved) Reset() {
 	*x = ApplicationRemoved{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	mi := &file_writ_event_v1_app_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +308,7 @@ func (x *ApplicationRemoved) String() string {
 func (*ApplicationRemoved) ProtoMessage() {}
 
 func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	mi := &file_writ_event_v1_app_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +321,7 @@ func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationRemoved.ProtoReflect.Descriptor instead.
 func (*ApplicationRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{4}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ApplicationRemoved) GetProjectId() string {
@@ -303,7 +377,7 @@ type ApplicationOIDCConfigAdded struct {
 
 func (x *ApplicationOIDCConfigAdded) Reset() {
 	*x = ApplicationOIDCConfigAdded{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	mi := &file_writ_event_v1_app_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +389,7 @@ func (x *ApplicationOIDCConfigAdded) String() string {
 func (*ApplicationOIDCConfigAdded) ProtoMessage() {}
 
 func (x *ApplicationOIDCConfigAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	mi := &file_writ_event_v1_app_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +402,7 @@ func (x *ApplicationOIDCConfigAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationOIDCConfigAdded.ProtoReflect.Descriptor instead.
 func (*ApplicationOIDCConfigAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{5}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ApplicationOIDCConfigAdded) GetRedirectUris() []string {
@@ -475,7 +549,7 @@ type ApplicationOIDCConfigChanged struct {
 
 func (x *ApplicationOIDCConfigChanged) Reset() {
 	*x = ApplicationOIDCConfigChanged{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[6]
+	mi := &file_writ_event_v1_app_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +561,7 @@ func (x *ApplicationOIDCConfigChanged) String() string {
 func (*ApplicationOIDCConfigChanged) ProtoMessage() {}
 
 func (x *ApplicationOIDCConfigChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[6]
+	mi := &file_writ_event_v1_app_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +574,7 @@ func (x *ApplicationOIDCConfigChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationOIDCConfigChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationOIDCConfigChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{6}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ApplicationOIDCConfigChanged) GetRedirectUris() []string {
@@ -619,7 +693,7 @@ type ApplicationAPIConfigAdded struct {
 
 func (x *ApplicationAPIConfigAdded) Reset() {
 	*x = ApplicationAPIConfigAdded{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[7]
+	mi := &file_writ_event_v1_app_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +705,7 @@ func (x *ApplicationAPIConfigAdded) String() string {
 func (*ApplicationAPIConfigAdded) ProtoMessage() {}
 
 func (x *ApplicationAPIConfigAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[7]
+	mi := &file_writ_event_v1_app_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +718,7 @@ func (x *ApplicationAPIConfigAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationAPIConfigAdded.ProtoReflect.Descriptor instead.
 func (*ApplicationAPIConfigAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{7}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ApplicationAPIConfigAdded) GetAuthMethodType() v3alpha.AuthMethodType {
@@ -665,7 +739,7 @@ type ApplicationAPIConfigChanged struct {
 
 func (x *ApplicationAPIConfigChanged) Reset() {
 	*x = ApplicationAPIConfigChanged{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[8]
+	mi := &file_writ_event_v1_app_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +751,7 @@ func (x *ApplicationAPIConfigChanged) String() string {
 func (*ApplicationAPIConfigChanged) ProtoMessage() {}
 
 func (x *ApplicationAPIConfigChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[8]
+	mi := &file_writ_event_v1_app_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +764,7 @@ func (x *ApplicationAPIConfigChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationAPIConfigChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationAPIConfigChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{8}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApplicationAPIConfigChanged) GetAuthMethodType() v3alpha.AuthMethodType {
@@ -711,7 +785,7 @@ type ApplicationSecretChanged struct {
 
 func (x *ApplicationSecretChanged) Reset() {
 	*x = ApplicationSecretChanged{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[9]
+	mi := &file_writ_event_v1_app_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +797,7 @@ func (x *ApplicationSecretChanged) String() string {
 func (*ApplicationSecretChanged) ProtoMessage() {}
 
 func (x *ApplicationSecretChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[9]
+	mi := &file_writ_event_v1_app_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +810,7 @@ func (x *ApplicationSecretChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationSecretChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationSecretChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApplicationSecretChanged) GetOldSecretUntil() *timestamppb.Timestamp {
@@ -759,7 +833,7 @@ type ApplicationKeyAdded struct {
 
 func (x *ApplicationKeyAdded) Reset() {
 	*x = ApplicationKeyAdded{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[10]
+	mi := &file_writ_event_v1_app_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +845,7 @@ func (x *ApplicationKeyAdded) String() string {
 func (*ApplicationKeyAdded) ProtoMessage() {}
 
 func (x *ApplicationKeyAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[10]
+	mi := &file_writ_event_v1_app_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +858,7 @@ func (x *ApplicationKeyAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationKeyAdded.ProtoReflect.Descriptor instead.
 func (*ApplicationKeyAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{10}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ApplicationKeyAdded) GetAppId() string {
@@ -812,7 +886,7 @@ type ApplicationKeyRemoved struct {
 
 func (x *ApplicationKeyRemoved) Reset() {
 	*x = ApplicationKeyRemoved{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[11]
+	mi := &file_writ_event_v1_app_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +898,7 @@ func (x *ApplicationKeyRemoved) String() string {
 func (*ApplicationKeyRemoved) ProtoMessage() {}
 
 func (x *ApplicationKeyRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[11]
+	mi := &file_writ_event_v1_app_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +911,7 @@ func (x *ApplicationKeyRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationKeyRemoved.ProtoReflect.Descriptor instead.
 func (*ApplicationKeyRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{11}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApplicationKeyRemoved) GetAppId() string {
@@ -865,7 +939,11 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x16ApplicationDeactivated:*\xd2\xc1\x18&\n" +
 	"\x1fproject.application.deactivated\x12\x03app\"D\n" +
 	"\x16ApplicationReactivated:*\xd2\xc1\x18&\n" +
-	"\x1fproject.application.reactivated\x12\x03app\"x\n" +
+	"\x1fproject.application.reactivated\x12\x03app\"<\n" +
+	"\x12ApplicationTrusted:&\xd2\xc1\x18\"\n" +
+	"\x1bproject.application.trusted\x12\x03app\"B\n" +
+	"\x15ApplicationDistrusted:)\xd2\xc1\x18%\n" +
+	"\x1eproject.application.distrusted\x12\x03app\"x\n" +
 	"\x12ApplicationRemoved\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
@@ -950,45 +1028,47 @@ func file_writ_event_v1_app_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_app_proto_rawDescData
 }
 
-var file_writ_event_v1_app_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_writ_event_v1_app_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_writ_event_v1_app_proto_goTypes = []any{
 	(*ApplicationAdded)(nil),             // 0: writ.event.v1.ApplicationAdded
 	(*ApplicationChanged)(nil),           // 1: writ.event.v1.ApplicationChanged
 	(*ApplicationDeactivated)(nil),       // 2: writ.event.v1.ApplicationDeactivated
 	(*ApplicationReactivated)(nil),       // 3: writ.event.v1.ApplicationReactivated
-	(*ApplicationRemoved)(nil),           // 4: writ.event.v1.ApplicationRemoved
-	(*ApplicationOIDCConfigAdded)(nil),   // 5: writ.event.v1.ApplicationOIDCConfigAdded
-	(*ApplicationOIDCConfigChanged)(nil), // 6: writ.event.v1.ApplicationOIDCConfigChanged
-	(*ApplicationAPIConfigAdded)(nil),    // 7: writ.event.v1.ApplicationAPIConfigAdded
-	(*ApplicationAPIConfigChanged)(nil),  // 8: writ.event.v1.ApplicationAPIConfigChanged
-	(*ApplicationSecretChanged)(nil),     // 9: writ.event.v1.ApplicationSecretChanged
-	(*ApplicationKeyAdded)(nil),          // 10: writ.event.v1.ApplicationKeyAdded
-	(*ApplicationKeyRemoved)(nil),        // 11: writ.event.v1.ApplicationKeyRemoved
-	(v3alpha.ResponseType)(0),            // 12: writ.app.v3alpha.ResponseType
-	(v3alpha.GrantType)(0),               // 13: writ.app.v3alpha.GrantType
-	(v3alpha.ApplicationType)(0),         // 14: writ.app.v3alpha.ApplicationType
-	(v3alpha.AuthMethodType)(0),          // 15: writ.app.v3alpha.AuthMethodType
-	(v3alpha.AccessTokenType)(0),         // 16: writ.app.v3alpha.AccessTokenType
-	(*durationpb.Duration)(nil),          // 17: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),        // 18: google.protobuf.Timestamp
+	(*ApplicationTrusted)(nil),           // 4: writ.event.v1.ApplicationTrusted
+	(*ApplicationDistrusted)(nil),        // 5: writ.event.v1.ApplicationDistrusted
+	(*ApplicationRemoved)(nil),           // 6: writ.event.v1.ApplicationRemoved
+	(*ApplicationOIDCConfigAdded)(nil),   // 7: writ.event.v1.ApplicationOIDCConfigAdded
+	(*ApplicationOIDCConfigChanged)(nil), // 8: writ.event.v1.ApplicationOIDCConfigChanged
+	(*ApplicationAPIConfigAdded)(nil),    // 9: writ.event.v1.ApplicationAPIConfigAdded
+	(*ApplicationAPIConfigChanged)(nil),  // 10: writ.event.v1.ApplicationAPIConfigChanged
+	(*ApplicationSecretChanged)(nil),     // 11: writ.event.v1.ApplicationSecretChanged
+	(*ApplicationKeyAdded)(nil),          // 12: writ.event.v1.ApplicationKeyAdded
+	(*ApplicationKeyRemoved)(nil),        // 13: writ.event.v1.ApplicationKeyRemoved
+	(v3alpha.ResponseType)(0),            // 14: writ.app.v3alpha.ResponseType
+	(v3alpha.GrantType)(0),               // 15: writ.app.v3alpha.GrantType
+	(v3alpha.ApplicationType)(0),         // 16: writ.app.v3alpha.ApplicationType
+	(v3alpha.AuthMethodType)(0),          // 17: writ.app.v3alpha.AuthMethodType
+	(v3alpha.AccessTokenType)(0),         // 18: writ.app.v3alpha.AccessTokenType
+	(*durationpb.Duration)(nil),          // 19: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 20: google.protobuf.Timestamp
 }
 var file_writ_event_v1_app_proto_depIdxs = []int32{
-	12, // 0: writ.event.v1.ApplicationOIDCConfigAdded.response_types:type_name -> writ.app.v3alpha.ResponseType
-	13, // 1: writ.event.v1.ApplicationOIDCConfigAdded.grant_types:type_name -> writ.app.v3alpha.GrantType
-	14, // 2: writ.event.v1.ApplicationOIDCConfigAdded.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	15, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	16, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	17, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
-	12, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
-	13, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
-	14, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	15, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	16, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	17, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
-	15, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	15, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	18, // 14: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
-	18, // 15: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	14, // 0: writ.event.v1.ApplicationOIDCConfigAdded.response_types:type_name -> writ.app.v3alpha.ResponseType
+	15, // 1: writ.event.v1.ApplicationOIDCConfigAdded.grant_types:type_name -> writ.app.v3alpha.GrantType
+	16, // 2: writ.event.v1.ApplicationOIDCConfigAdded.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	17, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	18, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	19, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
+	14, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
+	15, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
+	16, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	17, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	18, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	19, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
+	17, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	17, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	20, // 14: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
+	20, // 15: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
 	16, // [16:16] is the sub-list for method output_type
 	16, // [16:16] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
@@ -1002,15 +1082,15 @@ func file_writ_event_v1_app_proto_init() {
 		return
 	}
 	file_writ_event_v1_app_proto_msgTypes[1].OneofWrappers = []any{}
-	file_writ_event_v1_app_proto_msgTypes[6].OneofWrappers = []any{}
 	file_writ_event_v1_app_proto_msgTypes[8].OneofWrappers = []any{}
+	file_writ_event_v1_app_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_app_proto_rawDesc), len(file_writ_event_v1_app_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

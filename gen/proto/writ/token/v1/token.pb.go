@@ -28,7 +28,8 @@ const (
 // AccessToken is what introspection has to know of an access token.
 type AccessToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its ID, the claim jti.
+	// Its ID, the claim jti. Until its last dot it says what it came from: the grant, or
+	// after a tilde, where there is none, the generation of its user, a tilde and the user.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// The grant it came from; empty when it came from none.
 	GrantId string `protobuf:"bytes,2,opt,name=grant_id,json=grantId,proto3" json:"grant_id,omitempty"`
@@ -55,7 +56,9 @@ type AccessToken struct {
 	// Who acts in the name of the user, as the claim act (RFC 8693, section 4.1).
 	Actor []byte `protobuf:"bytes,13,opt,name=actor,proto3" json:"actor,omitempty"`
 	// The claims that were asked for by name, as place:name.
-	Claims        []string `protobuf:"bytes,14,rep,name=claims,proto3" json:"claims,omitempty"`
+	Claims []string `protobuf:"bytes,14,rep,name=claims,proto3" json:"claims,omitempty"`
+	// The IDs of the tokens that were exchanged for it, and for those.
+	Origins       []string `protobuf:"bytes,15,rep,name=origins,proto3" json:"origins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -188,6 +191,13 @@ func (x *AccessToken) GetClaims() []string {
 	return nil
 }
 
+func (x *AccessToken) GetOrigins() []string {
+	if x != nil {
+		return x.Origins
+	}
+	return nil
+}
+
 // RefreshToken names a generation of a grant.
 type RefreshToken struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -298,9 +308,11 @@ type Code struct {
 	// When it ends.
 	ExpiresAt int64 `protobuf:"varint,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// The claims that were asked for by name, as place:name.
-	Claims        []string `protobuf:"bytes,13,rep,name=claims,proto3" json:"claims,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Claims []string `protobuf:"bytes,13,rep,name=claims,proto3" json:"claims,omitempty"`
+	// The generation of the user in which they authenticated.
+	UserGeneration int32 `protobuf:"varint,14,opt,name=user_generation,json=userGeneration,proto3" json:"user_generation,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Code) Reset() {
@@ -422,6 +434,13 @@ func (x *Code) GetClaims() []string {
 		return x.Claims
 	}
 	return nil
+}
+
+func (x *Code) GetUserGeneration() int32 {
+	if x != nil {
+		return x.UserGeneration
+	}
+	return 0
 }
 
 // Flow is a login that is under way. It travels through the browser that began
@@ -683,7 +702,7 @@ var File_writ_token_v1_token_proto protoreflect.FileDescriptor
 
 const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/token/v1/token.proto\x12\rwrit.token.v1\"\xf1\x02\n" +
+	"\x19writ/token/v1/token.proto\x12\rwrit.token.v1\"\x8b\x03\n" +
 	"\vAccessToken\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\bgrant_id\x18\x02 \x01(\tR\agrantId\x12\x1d\n" +
@@ -701,7 +720,8 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\tauth_time\x18\v \x01(\x03R\bauthTime\x12\x10\n" +
 	"\x03amr\x18\f \x03(\tR\x03amr\x12\x14\n" +
 	"\x05actor\x18\r \x01(\fR\x05actor\x12\x16\n" +
-	"\x06claims\x18\x0e \x03(\tR\x06claims\"\x91\x01\n" +
+	"\x06claims\x18\x0e \x03(\tR\x06claims\x12\x18\n" +
+	"\aorigins\x18\x0f \x03(\tR\aorigins\"\x91\x01\n" +
 	"\fRefreshToken\x12\x19\n" +
 	"\bgrant_id\x18\x01 \x01(\tR\agrantId\x12\x1e\n" +
 	"\n" +
@@ -709,7 +729,7 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"generation\x12\x1b\n" +
 	"\tclient_id\x18\x03 \x01(\tR\bclientId\x12\x17\n" +
 	"\auser_id\x18\x04 \x01(\tR\x06userId\x12\x10\n" +
-	"\x03jwt\x18\x05 \x01(\bR\x03jwt\"\xdc\x02\n" +
+	"\x03jwt\x18\x05 \x01(\bR\x03jwt\"\x85\x03\n" +
 	"\x04Code\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12!\n" +
@@ -726,7 +746,8 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\x03amr\x18\v \x03(\tR\x03amr\x12\x1d\n" +
 	"\n" +
 	"expires_at\x18\f \x01(\x03R\texpiresAt\x12\x16\n" +
-	"\x06claims\x18\r \x03(\tR\x06claims\"\xf8\x03\n" +
+	"\x06claims\x18\r \x03(\tR\x06claims\x12'\n" +
+	"\x0fuser_generation\x18\x0e \x01(\x05R\x0euserGeneration\"\xf8\x03\n" +
 	"\x04Flow\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x1d\n" +
 	"\n" +

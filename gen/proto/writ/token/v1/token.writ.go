@@ -83,6 +83,16 @@ func (m *AccessToken) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"origins\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetOrigins() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = wire.AppendString(b, v)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -186,6 +196,9 @@ func (m *Code) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, v)
 	}
 	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"userGeneration\":"...)
+	b = strconv.AppendInt(b, int64(m.GetUserGeneration()), 10)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
