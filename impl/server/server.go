@@ -67,6 +67,9 @@ type Config struct {
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
+	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
+	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
+	MaxHashCost float64
 	// MaxClients is how many connections of clients are open at most; those that were
 	// idle longest make room. 0 is DefaultMaxClients.
 	MaxClients int
@@ -131,6 +134,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer, Logger: c.Logger}
 	s.keys = &signing.Set{Keeper: s.keeper}
