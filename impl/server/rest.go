@@ -189,7 +189,7 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 				writeFault(w, refusal)
 				return
 			}
-			body := &requestBody{ReadCloser: http.MaxBytesReader(w, req.Body, policy.MaxRequestBytes), field: to.body}
+			body := &requestBody{ReadCloser: req.Body, field: to.body}
 			if to.body == "" {
 				body.inPath = to.inPath
 			}

@@ -31,6 +31,10 @@ type Service struct {
 	userv3.UnsafeServiceUsersServer
 
 	resource.Env
+	// MaxHashCost is how much a hash of a password that is set may cost to verify, as a
+	// multiple of one of ours; 0 is secret.DefaultMaxCost.
+	MaxHashCost float64
+
 	queries  *db.Queries
 	users    *resource.Table[row]
 	metadata *resource.Table[db.UserMetadatum]
