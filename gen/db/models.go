@@ -427,6 +427,7 @@ type User struct {
 	Country                string          `db:"country"`
 	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
 	Generation             int32           `db:"generation"`
+	IsEmailProven          bool            `db:"is_email_proven"`
 }
 
 type UserCode struct {
