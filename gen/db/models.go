@@ -72,6 +72,14 @@ type Authenticator struct {
 	ChangeDate   time.Time `db:"change_date"`
 }
 
+type BrowserTry struct {
+	InstanceID string    `db:"instance_id"`
+	UserID     string    `db:"user_id"`
+	Browser    string    `db:"browser"`
+	Attempts   int32     `db:"attempts"`
+	PeriodEnd  time.Time `db:"period_end"`
+}
+
 type Domain struct {
 	InstanceID      string    `db:"instance_id"`
 	ID              string    `db:"id"`
@@ -439,6 +447,7 @@ type UserCode struct {
 	Hash           []byte    `db:"hash"`
 	Attempts       int32     `db:"attempts"`
 	ExpirationDate time.Time `db:"expiration_date"`
+	Browser        string    `db:"browser"`
 }
 
 type UserGrant struct {

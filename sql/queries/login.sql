@@ -29,7 +29,7 @@ WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timest
 -- sign in now, and only where the login is restricted to. One statement for every name,
 -- so that it takes the same time (SEC-170).
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.generation, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @username_folded::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = @instance_id AND dn.domain = @domain::text AND dn.org_id IS NOT NULL AND dn.is_verified)
@@ -47,9 +47,9 @@ WHERE u.user_type = 1 AND u.state = 1 AND o.state = 1
 ORDER BY named.rank, u.id;
 
 -- name: PutUserCode :exec
--- A newer code voids the one before.
-INSERT INTO user_codes (instance_id, user_id, purpose, address, salt, hash, attempts, expiration_date)
-VALUES (@instance_id, @user_id, @purpose, @address, @salt, @hash, 0, @expiration_date)
+-- A newer code voids the one before, of the same browser.
+INSERT INTO user_codes (instance_id, user_id, purpose, browser, address, salt, hash, attempts, expiration_date)
+VALUES (@instance_id, @user_id, @purpose, @browser, @address, @salt, @hash, 0, @expiration_date)
 ON CONFLICT ON CONSTRAINT user_codes_pkey DO UPDATE
 SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, attempts = 0, expiration_date = excluded.expiration_date;
 
@@ -57,12 +57,12 @@ SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, atte
 -- Counts an attempt before anybody learns whether it was right, so that parallel
 -- ones cannot be more than there may be (REL-027).
 UPDATE user_codes SET attempts = attempts + 1
-WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
+WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser = @browser AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
 RETURNING address, salt, hash;
 
 -- name: UseUserCode :execrows
 -- Of parallel uses one deletes the row.
-DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND hash = @hash;
+DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser = @browser AND hash = @hash;
 
 -- name: CodeUser :one
 -- Whom a code was made for, as the pages have to know them.
@@ -124,6 +124,10 @@ SELECT generation, state FROM users WHERE instance_id = @instance_id AND id = @i
 
 -- name: DropResetCodes :exec
 DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = 2;
+
+-- name: RecentMessagesOf :one
+-- How many messages of a kind a user got.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND user_id = @user_id AND template = @template AND creation_date > @since::timestamptz;
 
 -- name: RecentMessagesTo :one
 -- How many messages an address got, whomever they were for and however it was
