@@ -1,21 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/outgoing"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -42,10 +46,13 @@ type nodeFlags struct {
 	logLevel, logFormat string
 	sharedHTTP2         bool
 	drainDelay          time.Duration
+	clients             int
+	hashCost            float64
 	outgoingAllow       []string
 	outgoingDNS         string
 	tlsCert, tlsKey     string
 	tokenAudience       bool
+	readable            bool // whether people read the log, even where it is no terminal
 }
 
 func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool) {
@@ -53,14 +60,16 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
 	flags.StringVar(&f.seed, "seed", "", "seed file to apply at start (see: writ seed schema)")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
 	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
 	flags.StringVar(&f.outgoingDNS, "outgoing-dns", "", "host:port of the DNS server for those calls; the system's when empty")
 	flags.StringVar(&f.tlsCert, "tls-cert-file", "", "certificate chain in PEM to serve TLS with; without it TLS ends at your proxy")
 	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
+	flags.Float64Var(&f.hashCost, "max-hash-cost", secret.DefaultMaxCost, "how much longer than one of ours a password hash of another system may take to verify; raise it to import costly ones")
+	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
 
@@ -71,7 +80,7 @@ func (f *nodeFlags) logger() (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch {
-	case f.logFormat == "text", f.logFormat == "auto" && isTerminal(os.Stderr):
+	case f.logFormat == "text", f.logFormat == "auto" && (f.readable || isTerminal(os.Stderr)):
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	case f.logFormat == "json", f.logFormat == "auto":
 		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil
@@ -108,6 +117,17 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
+// maxClients leaves a quarter of the files that may be open to the database and the
+// rest.
+func (f *nodeFlags) maxClients() int {
+	most := cmp.Or(f.clients, server.DefaultMaxClients)
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil {
+		most = min(most, int(min(files.Cur, math.MaxInt32))/4*3)
+	}
+	return most
+}
+
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
@@ -124,7 +144,7 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.TLS, err = f.certificate(); err != nil {
 		return err
 	}
-	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
 	}

@@ -253,7 +253,8 @@ FROM (
     UNION ALL
     SELECT 2, n.id FROM users n WHERE n.instance_id = $1 AND n.username_folded = $4::text AND n.org_id = $5::text
     UNION ALL
-    (SELECT 3, n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $4::text AND n.is_email_verified AND n.email_folded <> '' LIMIT 2)
+    (SELECT 3, n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $4::text AND n.is_email_verified AND n.email_folded <> ''
+        AND (n.is_email_proven OR n.org_id = $6::text) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = $1 AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -284,10 +285,10 @@ type LoginCandidatesRow struct {
 	LoginName         string `db:"login_name"`
 }
 
-// Who a name can mean to the login, the best meaning first: a login name, a
-// username of the default organization, a verified e-mail address. Only humans who
-// can sign in now, and only where the login is restricted to. One statement for
-// every name, so that it takes the same time (SEC-170).
+// Who a name can mean to the login: a login name (1), a username of the default
+// organization (2), a verified e-mail address (3), where it counts. Only humans who can
+// sign in now, and only where the login is restricted to. One statement for every name,
+// so that it takes the same time (SEC-170).
 func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandidatesParams) ([]LoginCandidatesRow, error) {
 	rows, err := db.Query(ctx, loginCandidates,
 		arg.InstanceID,
@@ -532,7 +533,7 @@ func (q *Queries) UseUserCode(ctx context.Context, db DBTX, arg UseUserCodeParam
 
 const userOfEmail = `-- name: UserOfEmail :one
 SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
-WHERE instance_id = $1 AND email_folded = $2 AND is_email_verified AND user_type = 1
+WHERE instance_id = $1 AND email_folded = $2 AND is_email_verified AND is_email_proven AND user_type = 1
 ORDER BY creation_date, id LIMIT 1
 `
 
@@ -549,7 +550,8 @@ type UserOfEmailRow struct {
 	Email             string `db:"email"`
 }
 
-// Who has proven an e-mail address; the oldest when there are several.
+// Who has proven an e-mail address; the oldest when there are several. Who only has
+// somebody's word for it keeps nobody from registering.
 func (q *Queries) UserOfEmail(ctx context.Context, db DBTX, arg UserOfEmailParams) (UserOfEmailRow, error) {
 	row := db.QueryRow(ctx, userOfEmail, arg.InstanceID, arg.EmailFolded)
 	var i UserOfEmailRow

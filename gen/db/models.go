@@ -41,6 +41,7 @@ type App struct {
 	CreationDate             time.Time  `db:"creation_date"`
 	ChangeDate               time.Time  `db:"change_date"`
 	Trusted                  bool       `db:"trusted"`
+	PlainJwtType             bool       `db:"plain_jwt_type"`
 }
 
 type AppKey struct {
@@ -426,6 +427,7 @@ type User struct {
 	Country                string          `db:"country"`
 	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
 	Generation             int32           `db:"generation"`
+	IsEmailProven          bool            `db:"is_email_proven"`
 }
 
 type UserCode struct {

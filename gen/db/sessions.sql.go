@@ -66,35 +66,56 @@ func (q *Queries) LoginUser(ctx context.Context, db DBTX, arg LoginUserParams) (
 }
 
 const tryPassword = `-- name: TryPassword :one
-UPDATE users SET
-    failed_password_attempts = CASE WHEN failed_password_until <= $1::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
-    failed_password_until = CASE WHEN failed_password_until <= $1::timestamptz THEN $2::timestamptz ELSE failed_password_until END
-WHERE instance_id = $3 AND id = $4 AND (failed_password_until <= $1::timestamptz OR failed_password_attempts < $5::int)
-RETURNING coalesce(password_hash, '')::text AS password_hash
+WITH tried AS (
+    UPDATE users SET
+        failed_password_attempts = CASE WHEN failed_password_until <= $4::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
+        failed_password_until = CASE WHEN failed_password_until <= $4::timestamptz THEN $5::timestamptz ELSE failed_password_until END
+    WHERE instance_id = $1 AND id = $2 AND (failed_password_until <= $4::timestamptz OR failed_password_attempts < $6::int)
+    RETURNING password_hash
+)
+SELECT EXISTS (SELECT FROM tried) AS counted,
+    EXISTS (SELECT FROM tried WHERE password_hash IS NOT NULL) AS comparable,
+    coalesce(
+        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.id = $2),
+        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
+            AND hashtextextended(u.id, 0) >= hashtextextended($3::text, 0) ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
+            ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+        '')::text AS password_hash
 `
 
 type TryPasswordParams struct {
-	Now           time.Time `db:"now"`
-	PeriodEnd     time.Time `db:"period_end"`
 	InstanceID    string    `db:"instance_id"`
 	ID            string    `db:"id"`
+	Name          string    `db:"name"`
+	Now           time.Time `db:"now"`
+	PeriodEnd     time.Time `db:"period_end"`
 	AttemptsLimit int32     `db:"attempts_limit"`
+}
+
+type TryPasswordRow struct {
+	Counted      bool   `db:"counted"`
+	Comparable   bool   `db:"comparable"`
+	PasswordHash string `db:"password_hash"`
 }
 
 // Counts a failure before the password is compared, if the user has one left in
 // this period; it is taken back when the password was right. So parallel guesses
-// are all counted (SEC-176).
-func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParams) (string, error) {
+// are all counted (SEC-176). Where there is no user with a password, the hash is that
+// of another one, always the same for the same name: verifying it takes as long as
+// verifying hashes takes in this instance, whatever system they are from (SEC-170).
+func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParams) (TryPasswordRow, error) {
 	row := db.QueryRow(ctx, tryPassword,
-		arg.Now,
-		arg.PeriodEnd,
 		arg.InstanceID,
 		arg.ID,
+		arg.Name,
+		arg.Now,
+		arg.PeriodEnd,
 		arg.AttemptsLimit,
 	)
-	var password_hash string
-	err := row.Scan(&password_hash)
-	return password_hash, err
+	var i TryPasswordRow
+	err := row.Scan(&i.Counted, &i.Comparable, &i.PasswordHash)
+	return i, err
 }
 
 const uncountPassword = `-- name: UncountPassword :exec

@@ -3339,6 +3339,9 @@ type OIDCConfig struct {
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
+	PlainJwtType *bool `json:"plainJwtType,omitempty"`
+
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
 
@@ -3388,6 +3391,9 @@ type OIDCConfigOutput struct {
 
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
 	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
+
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
+	PlainJwtType bool `json:"plainJwtType"`
 
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
@@ -3645,6 +3651,9 @@ type PatchOIDCConfig struct {
 
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.
+	PlainJwtType *bool `json:"plainJwtType,omitempty"`
 
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`

@@ -45,7 +45,7 @@ func (v *visit) takeChange() error {
 		return err
 	}
 	// Not a way to try passwords: who is here has just proven this one.
-	same, _, err := secret.Verify(v.r.Context(), user.PasswordHash, password)
+	same, _, err := secret.Verify(v.r.Context(), user.PasswordHash, password, user.PasswordHash != "")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // maxPassword bounds a password, in characters; it is the rule of the contract.
@@ -80,7 +81,7 @@ func checkPassword(password string) *sessionv3.Checks {
 func (v *visit) create(orgID, userID, password string) (bool, error) {
 	checks := checkPassword(password)
 	checks.User = &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}
-	made, err := v.Sessions.CreateSession(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
+	made, err := v.Sessions.CreateSession(v.as(user.Named(v.r.Context(), v.flow.GetLoginName()), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
 		Session: &sessionv3.Session{Checks: checks, Lifetime: durationpb.New(idleLifetime), UserAgent: v.userAgent()},
 	})
 	if reasonOf(err) == "CHECK_FAILED" {

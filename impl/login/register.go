@@ -115,14 +115,15 @@ func isPersonName(name string) bool {
 	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxPersonName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// isUsername reports whether a username can be like that. It is asked before anybody
-// looks for the address: what is refused must not tell who is known.
+// isUsername reports whether a username can be like that: who registers gets none that
+// reads like an address. It is asked before anybody looks for the address: what is refused
+// must not tell who is known.
 func isUsername(name string) bool {
 	if name == "" {
 		return true
 	}
 	_, err := user.Canonical(name)
-	return err == nil && utf8.ValidString(name) && len(name) <= maxUsername
+	return err == nil && utf8.ValidString(name) && len(name) <= maxUsername && !strings.Contains(name, "@")
 }
 
 // register makes the user, or tells who has the address that somebody tried it. What

@@ -35,8 +35,12 @@ func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenR
 	} else if err != nil {
 		return nil, err
 	}
-	if code.GetClientId() != of.ClientID || c.now.Unix() >= code.GetExpiresAt() {
+	if code.GetClientId() != of.ClientID {
 		return nil, errCode
+	}
+	if c.now.Unix() >= code.GetExpiresAt() {
+		_, err := c.void(code, of, "expired") // for good, whatever the clock does
+		return nil, orElse(err, errCode)
 	}
 	switch {
 	case code.GetChallenge() != "" && req.CodeVerifier == "": // that is no guess
@@ -180,6 +184,11 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	}
 	if may, err := c.mayUse(of, found.ID, found.OrgID); err != nil || !may { // SEC-093
 		return nil, orElse(err, errRefresh)
+	}
+	if sc.has(scopeMetadata) && sc.has(scopeOpenID) { // its scopes were not known before
+		if found, err = c.state(about{user: found.ID, grant: old.GetGrantId(), parts: parts | withMetadata}); err != nil || found == nil {
+			return nil, orElse(err, errRefresh)
+		}
 	}
 	return c.rotate(of, old, found, sc)
 }

@@ -64,9 +64,10 @@ func (c *call) serviceByAssertion(text string) (*service, error) {
 	if key == nil || key.UserID != issuer || key.ExpirationDate != nil && !c.now.Before(*key.ExpirationDate) {
 		return nil, nil
 	}
-	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer, true); err != nil || !good {
+	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer); err != nil || !good {
 		return nil, err
 	}
+	c.from(key.Username)
 	return &service{key.UserID, key.OrgID, key.Username, key.Generation, key.AccessTokenType == jwtAccessTokens}, nil
 }
 
@@ -104,7 +105,7 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 	}
 	i := &issuance{access: t, scopes: sc, jwt: of.jwt}
 	if i.id = id && sc.has(scopeOpenID); i.id || sc.orgDomain != "" {
-		if i.state, err = c.state(about{user: of.userID}); err != nil {
+		if i.state, err = c.state(about{user: of.userID, parts: sc.parts() & withMetadata}); err != nil {
 			return nil, err
 		}
 		if i.state == nil {

@@ -74,6 +74,7 @@ func (c *call) bearer(formToken string) (string, *Refusal) {
 // failBearer refuses an access token (RFC 6750, section 3). A request that shows
 // none learns no more than how to authenticate.
 func (c *call) failBearer(refusal *Refusal) {
+	c.refusalOf(c.r, refusal)
 	challenge := `Bearer realm="` + c.issuer + `"`
 	if refusal.Code != string(oauth.InvalidRequest) {
 		challenge += `, error="` + refusal.Code + `", error_description="` + refusal.Description + `"`
@@ -91,17 +92,20 @@ var errNoOpenID = &Refusal{string(oauth.InsufficientScope), "the access token la
 // userClaims returns the claims as JSON; nil when the token is not good.
 func (c *call) userClaims(text string) ([]byte, error) {
 	t, err := c.readAccess(text)
+	if err == nil && t == nil {
+		t, err = c.patToken(text, nil)
+	}
 	if err != nil || t == nil {
 		return nil, err
 	}
 	sc := sortScopes(t.GetScopes())
-	what, asserted, project := aboutToken(t, sc), false, ""
+	what, asserted, project, reader := aboutToken(t, sc), false, "", ""
 	if t.GetAppId() != "" {
 		of, err := c.client(t.GetClientId())
 		if err != nil || of == nil {
 			return nil, err
 		}
-		asserted, project = of.assertRoles, of.ProjectID
+		asserted, project, reader = of.assertRoles, of.ProjectID, of.OrgID
 	}
 	projects, only := roleProjects(sc, project, asserted, t.GetAudience())
 	if what.projects = projects; len(projects) > 0 {
@@ -116,6 +120,7 @@ func (c *call) userClaims(text string) ([]byte, error) {
 	}
 	o := newClaimSet()
 	o.string("sub", found.ID)
+	found.reader = reader
 	found.appendClaims(o, sc, claimsAt(append(t.GetClaims(), found.Claims...), placeUserinfo))
 	found.appendRoles(o, sc, project, projects, only)
 	return o.end(), nil

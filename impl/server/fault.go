@@ -16,6 +16,7 @@ import (
 
 // writeFault writes a refusal as the contract's error body.
 func writeFault(w http.ResponseWriter, refusal *fault.Error) {
+	refused(w, refusal)
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	switch refusal.Kind {

@@ -2,14 +2,18 @@ package server
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
 	_ "google.golang.org/grpc/encoding/proto" // the codec that strictCodec wraps
@@ -19,22 +23,42 @@ import (
 
 // maxMessageBytes is where the transports of protobuf cut a connection off.
 // Between policy.MaxRequestBytes and this the refusal has the contract's shape.
-const maxMessageBytes = 16 * policy.MaxRequestBytes
+const maxMessageBytes = 4 * policy.MaxRequestBytes
 
 // newGRPC returns the native gRPC server, with health and reflection (v1 and
 // v1alpha) beside the services.
-func newGRPC(healthServer *health.Server) *grpc.Server {
-	s := grpc.NewServer(
+func (s *Server) newGRPC() *grpc.Server {
+	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(strictCodec{encoding.GetCodecV2("proto")}),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.MaxConcurrentStreams(250),
+		grpc.UnaryInterceptor(s.logCall),
+		grpc.StreamInterceptor(s.logStream),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			method, _ := grpc.MethodFromServerStream(stream)
+			return status.Errorf(codes.Unimplemented, "there is no method %s", method)
+		}),
+		grpc.InTapHandle(limitStream),
 		grpc.ConnectionTimeout(10*time.Second),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: time.Minute}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: time.Minute, Time: time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
-	healthv1.RegisterHealthServer(s, healthServer)
-	return s
+	healthv1.RegisterHealthServer(server, s.health)
+	return server
+}
+
+// streamTimeout is how long a call of ours may take, from its first header to the last
+// byte of its answer: what a client neither sends nor reads is not waited for.
+const streamTimeout = time.Minute
+
+func limitStream(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if strings.HasPrefix(info.FullMethodName, "/grpc.") { // watching health has no end
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	_ = cancel // the stream cancels the context that this one is made of
+	return ctx, nil
 }
 
 // strictCodec never fails to decode a request: it marks the message, so that

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/writ-id/writ/contracts"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/form"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
 	"github.com/writ-id/writ/impl/policy"
@@ -33,14 +34,19 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact["/_dev/messages"] = message.Handler(s.DB)
 		exact["/_dev/clock"] = s.Dev.Clock
 	}
-	public, pages := s.oauth(), s.pages.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	public, pages := withLimit(s.oauth()), withLimit(s.pages.Handler())
+	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
+			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
+		}}
+		request := &w.request
+		defer s.logExchange(r.Context(), w, r.Method, time.Now())
 		defer s.recover(w, r)
-		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: r.Header["Authorization"]}
 		header := w.Header()
 		header["X-Request-Id"] = []string{request.ID}
 		header["X-Content-Type-Options"] = nosniff
 		if handler, ok := exact[r.URL.Path]; ok {
+			request.Route = r.URL.Path
 			handler.ServeHTTP(w, r)
 			return
 		}
@@ -48,21 +54,29 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		if s.https() {
 			header["Strict-Transport-Security"] = hsts
 		}
+		receive := func(limit int, handler http.Handler) {
+			if err := s.bodies.receive(w, r, limit); err != nil {
+				s.refuse(w, r, err)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}
 		switch {
 		case isPublic(r.URL.Path):
-			withLimit(public, w, r)
+			receive(form.MaxBytes, public)
 			return
 		case r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/"):
-			withLimit(pages, w, r)
+			receive(form.MaxBytes, pages)
 			return
 		case s.public.CORS(w, r):
 			return
 		}
 		header["Cache-Control"] = noStore
 		if mux := rest.find(r.URL.Path); mux != nil {
-			mux.ServeHTTP(w, r)
+			receive(policy.MaxRequestBytes, mux)
 		} else if handler, ok := procedures[r.URL.Path]; ok {
-			handler.ServeHTTP(w, r)
+			request.Route = r.URL.Path
+			receive(maxWebBytes, handler)
 		} else if s.SharedHTTP2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			s.grpc.ServeHTTP(w, r) // reflection and health
 		} else {
@@ -89,6 +103,7 @@ func (s *Server) oauth() http.Handler {
 			s.unserved(w, r, mux)
 			return
 		}
+		_, policy.RequestFrom(r.Context()).Route, _ = strings.Cut(pattern, " ")
 		if oauth.IsDocument(r) { // from memory: nobody can starve it
 			handler.ServeHTTP(w, r)
 			return
@@ -98,8 +113,12 @@ func (s *Server) oauth() http.Handler {
 			s.public.RefuseRequest(w, r, err)
 			return
 		}
-		defer leave()
-		handler.ServeHTTP(w, r)
+		answer := &later{ResponseWriter: w}
+		func() {
+			defer leave()
+			handler.ServeHTTP(answer, r)
+		}()
+		answer.send()
 	})
 }
 
@@ -120,11 +139,13 @@ func (s *Server) unserved(w http.ResponseWriter, r *http.Request, mux *http.Serv
 	s.public.RefuseMethod(w, r, strings.Join(allowed, ", "))
 }
 
-// withLimit serves a request whose work ends after a while, as that of a call does.
-func withLimit(handler http.Handler, w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout)
-	defer cancel()
-	handler.ServeHTTP(w, r.WithContext(ctx))
+// withLimit serves requests whose work ends after a while, as that of a call does.
+func withLimit(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout)
+		defer cancel()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // refuse answers a request with a refusal as the resource API does.
@@ -156,9 +177,9 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requestID returns the caller's X-Request-Id if it is short and plain.
-func requestID(header http.Header, newID func() string) string {
-	id := header.Get("X-Request-Id")
+// plainID returns the ID that the caller gave a request if it is short and plain,
+// else a new one.
+func plainID(id string, newID func() string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 	}
@@ -175,7 +196,7 @@ func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.Stat
 func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write(contracts.SeedSchema)
+	_, _ = w.Write(openapi.SeedSchema)
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {

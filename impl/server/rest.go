@@ -20,7 +20,8 @@ import (
 
 // route is one REST operation as its HTTP rule states it.
 type route struct {
-	method, pattern string // for example PATCH, /resources/v3alpha/targets/{id}
+	method, pattern string // for example PATCH, /resources/v3alpha/targets/{id=*}
+	rule            string // the pattern as the contract has it
 	operation       *policy.Operation
 	request         protoreflect.MessageType
 	body            string // the JSON name of the field that is the body; "" when all but the path is
@@ -105,6 +106,7 @@ func newRoute(method protoreflect.MethodDescriptor, operations *policy.Operation
 		}
 	}
 	// The gateway writes {id} as {id=*}.
+	to.rule = to.pattern
 	to.pattern = strings.NewReplacer("=**}", "=**}", "}", "=*}").Replace(to.pattern)
 	return to, nil
 }
@@ -168,10 +170,12 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(req.Context())
 		to := r.routes[req.Method+" "+pattern.String()]
+		policy.RequestFrom(req.Context()).Route = to.rule
 		for _, value := range params {
 			// {id=**} also matches no segment at all, and {id} what is the name of
 			// another operation, such as _search.
 			if value == "" || r.literals[req.URL.Path] {
+				policy.RequestFrom(req.Context()).Route = ""
 				r.writeRoutingError(req.Context(), nil, nil, w, req, http.StatusMethodNotAllowed)
 				return
 			}
@@ -185,7 +189,7 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 				writeFault(w, refusal)
 				return
 			}
-			body := &requestBody{ReadCloser: http.MaxBytesReader(w, req.Body, policy.MaxRequestBytes), field: to.body}
+			body := &requestBody{ReadCloser: req.Body, field: to.body}
 			if to.body == "" {
 				body.inPath = to.inPath
 			}

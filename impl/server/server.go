@@ -6,6 +6,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -45,6 +46,8 @@ type Config struct {
 	Now    func() time.Time // UTC, in microseconds, as the database keeps it
 	NewID  func() string
 	Logger *slog.Logger
+	// AccessLevel is the level of the line that each request leaves in the log.
+	AccessLevel slog.Level
 
 	// Sealer keeps secrets that have to be readable again; without one, what needs
 	// it is refused.
@@ -66,6 +69,12 @@ type Config struct {
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
+	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
+	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
+	MaxHashCost float64
+	// MaxClients is how many connections of clients are open at most; those that were
+	// idle longest make room. 0 is DefaultMaxClients.
+	MaxClients int
 	// DrainDelay is how long requests are still accepted after readiness went
 	// false, so that load balancers notice.
 	DrainDelay time.Duration
@@ -97,8 +106,12 @@ type Server struct {
 	services []string
 	messages *message.Worker
 	http     *http.Server
+	bodies   *bodies
 	draining atomic.Bool
 }
+
+// DefaultMaxClients is what some hundred MiB have room for.
+const DefaultMaxClients = 10_000
 
 // drainLimit is how long running requests get to finish (REL-070).
 const drainLimit = 30 * time.Second
@@ -112,7 +125,7 @@ func New(c Config) (*Server, error) {
 	if c.Sender == nil {
 		c.Sender = message.LogSender{Logger: c.Logger}
 	}
-	s := &Server{Config: c, health: health.NewServer()}
+	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev != nil}
 	roles, err := policy.NewRoles()
 	if err != nil {
@@ -123,6 +136,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer, Logger: c.Logger}
 	s.keys = &signing.Set{Keeper: s.keeper}
@@ -136,7 +150,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.provide(services, roles)
-	s.grpc = newGRPC(s.health)
+	s.grpc = s.newGRPC()
 	rest, err := newREST(services.operations)
 	if err != nil {
 		return nil, err
@@ -183,6 +197,7 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 	s.public = oauth.New(oauth.Config{
 		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
 		Keys: s.keys, Box: box, Pages: s.pages, Logger: s.Logger, TokenEndpointAudience: s.TokenEndpointAudience,
+		Dev: s.Dev != nil,
 	})
 }
 
@@ -257,6 +272,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	go s.public.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
+	listener = limit(listener, cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)
 	switch {
 	case s.TLS != nil:

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -66,7 +67,7 @@ func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Che
 		return p, nil
 	}
 	if checks.GetPassword() != nil {
-		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, checks.GetPassword().GetPassword()); err != nil {
+		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, p.user.ID, checks.GetPassword().GetPassword()); err != nil {
 			return nil, err
 		}
 		p.steps = append(p.steps, s.passwordStep())
@@ -123,7 +124,7 @@ func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3
 	found, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
 	if store.NoRow(err) {
 		if checks.GetPassword() != nil { // as long as with a user, and refused under load like one
-			err = s.checkPassword(ctx, params.InstanceID, "", checks.GetPassword().GetPassword())
+			err = s.checkPassword(ctx, params.InstanceID, "", user.NameOf(ctx, cmp.Or(named.GetLoginName(), params.ID)), checks.GetPassword().GetPassword())
 		}
 		if err == nil || store.NoRow(err) {
 			err = errCheck
@@ -147,8 +148,8 @@ func errUserKnown() error {
 }
 
 // checkPassword compares a password.
-func (s *Service) checkPassword(ctx context.Context, instanceID, userID, password string) error {
-	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), instanceID, userID, password)
+func (s *Service) checkPassword(ctx context.Context, instanceID, userID, name, password string) error {
+	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), instanceID, userID, name, password)
 	if err == nil && !right {
 		return errCheck
 	}

@@ -24,10 +24,10 @@ UPDATE sessions SET expiration_date = @expiration_date::timestamptz
 WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timestamptz AND expiration_date > @now::timestamptz;
 
 -- name: LoginCandidates :many
--- Who a name can mean to the login, the best meaning first: a login name, a
--- username of the default organization, a verified e-mail address. Only humans who
--- can sign in now, and only where the login is restricted to. One statement for
--- every name, so that it takes the same time (SEC-170).
+-- Who a name can mean to the login: a login name (1), a username of the default
+-- organization (2), a verified e-mail address (3), where it counts. Only humans who can
+-- sign in now, and only where the login is restricted to. One statement for every name,
+-- so that it takes the same time (SEC-170).
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
     u.email, u.is_email_verified, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
@@ -36,7 +36,8 @@ FROM (
     UNION ALL
     SELECT 2, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @name_folded::text AND n.org_id = @default_org::text
     UNION ALL
-    (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> '' LIMIT 2)
+    (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> ''
+        AND (n.is_email_proven OR n.org_id = @only_org::text) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = @instance_id AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -100,9 +101,10 @@ UPDATE users SET username_folded = chr(1) || id WHERE instance_id = @instance_id
 UPDATE messages SET user_id = @new_user_id, org_id = @org_id WHERE instance_id = @instance_id AND user_id = @user_id;
 
 -- name: UserOfEmail :one
--- Who has proven an e-mail address; the oldest when there are several.
+-- Who has proven an e-mail address; the oldest when there are several. Who only has
+-- somebody's word for it keeps nobody from registering.
 SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
-WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND user_type = 1
+WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND is_email_proven AND user_type = 1
 ORDER BY creation_date, id LIMIT 1;
 
 -- name: EndSessionsOfUser :exec

@@ -10,12 +10,25 @@ WHERE u.instance_id = @instance_id AND u.user_type = 1 AND u.state = 1 AND o.sta
 -- name: TryPassword :one
 -- Counts a failure before the password is compared, if the user has one left in
 -- this period; it is taken back when the password was right. So parallel guesses
--- are all counted (SEC-176).
-UPDATE users SET
-    failed_password_attempts = CASE WHEN failed_password_until <= @now::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
-    failed_password_until = CASE WHEN failed_password_until <= @now::timestamptz THEN @period_end::timestamptz ELSE failed_password_until END
-WHERE instance_id = @instance_id AND id = @id AND (failed_password_until <= @now::timestamptz OR failed_password_attempts < @attempts_limit::int)
-RETURNING coalesce(password_hash, '')::text AS password_hash;
+-- are all counted (SEC-176). Where there is no user with a password, the hash is that
+-- of another one, always the same for the same name: verifying it takes as long as
+-- verifying hashes takes in this instance, whatever system they are from (SEC-170).
+WITH tried AS (
+    UPDATE users SET
+        failed_password_attempts = CASE WHEN failed_password_until <= @now::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
+        failed_password_until = CASE WHEN failed_password_until <= @now::timestamptz THEN @period_end::timestamptz ELSE failed_password_until END
+    WHERE instance_id = @instance_id AND id = @id AND (failed_password_until <= @now::timestamptz OR failed_password_attempts < @attempts_limit::int)
+    RETURNING password_hash
+)
+SELECT EXISTS (SELECT FROM tried) AS counted,
+    EXISTS (SELECT FROM tried WHERE password_hash IS NOT NULL) AS comparable,
+    coalesce(
+        (SELECT password_hash FROM users u WHERE u.instance_id = @instance_id AND u.id = @id),
+        (SELECT password_hash FROM users u WHERE u.instance_id = @instance_id AND u.password_hash IS NOT NULL
+            AND hashtextextended(u.id, 0) >= hashtextextended(@name::text, 0) ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+        (SELECT password_hash FROM users u WHERE u.instance_id = @instance_id AND u.password_hash IS NOT NULL
+            ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+        '')::text AS password_hash;
 
 -- name: UncountPassword :exec
 -- Takes back the count of a password that was not compared after all.

@@ -15,6 +15,9 @@ type document struct {
 	Tags       []tag         `json:"tags"`
 	Paths      fields[*path] `json:"paths"`
 	Components components    `json:"components"`
+
+	// bodies are the components of messages as they are sent, by full name.
+	bodies map[string]string
 }
 
 type info struct {

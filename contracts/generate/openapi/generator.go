@@ -107,6 +107,10 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 		}
 		operations.add(m.verb, operation)
 	}
+	doc.bodies = map[string]string{}
+	for name, sent := range g.sent {
+		doc.bodies[string(name)] = g.component(sent, inBody)
+	}
 	doc.Components = components{
 		Schemas:         g.schemas(methods),
 		Responses:       sharedResponses(),

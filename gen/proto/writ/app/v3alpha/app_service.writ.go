@@ -251,6 +251,9 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"plainJwtType\":"...)
+	b = strconv.AppendBool(b, m.GetPlainJwtType())
+	b = append(b, ',')
 	b = append(b, "\"skipNativeAppSuccessPage\":"...)
 	b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
 	b = append(b, ',')
@@ -331,6 +334,11 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	if v := m.GetAdditionalOrigins(); v != nil {
 		b = append(b, "\"additionalOrigins\":"...)
 		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if m.PlainJwtType != nil {
+		b = append(b, "\"plainJwtType\":"...)
+		b = strconv.AppendBool(b, m.GetPlainJwtType())
 		b = append(b, ',')
 	}
 	if m.SkipNativeAppSuccessPage != nil {

@@ -172,6 +172,9 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"plainJwtType\":"...)
+	b = strconv.AppendBool(b, m.GetPlainJwtType())
+	b = append(b, ',')
 	b = append(b, "\"skipNativeAppSuccessPage\":"...)
 	b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
 	b = append(b, ',')
@@ -279,6 +282,11 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	if m.PlainJwtType != nil {
+		b = append(b, "\"plainJwtType\":"...)
+		b = strconv.AppendBool(b, m.GetPlainJwtType())
+		b = append(b, ',')
+	}
 	if m.SkipNativeAppSuccessPage != nil {
 		b = append(b, "\"skipNativeAppSuccessPage\":"...)
 		b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
