@@ -56,7 +56,7 @@ func TestWhatAContextDoesNotSayIsInherited(t *testing.T) {
 		{"owner", org, `{"defaultLanguage":{}}`, "", "", "de of system; de", "", ""}, // en of the instance is not among de
 		{"owner", org, `{"defaultLanguage":{"key":"en"}}`, "", "", "400", "", ""},
 		{"owner", org, `{"defaultLanguage":{"key":"de-CH"}}`, "", "", "de; de", "", ""},
-		{"owner", org, `{"restrictedLanguages":{}}`, "", "", "en of instance; en of instance", "", ""}, // nor de among en
+		{"owner", org, `{"restrictedLanguages":{}}`, "", "", "en of instance; en of instance", "", ""},   // nor de among en
 		{"owner", org, `{"restrictedLanguages":{"languages":[{"key":"de"}]}}`, "", "", "de; de", "", ""}, // which counts again
 		{"owner", org, `{"defaultLanguage":{}}`, "", "", "de of system; de", "", ""},
 		{"owner", org, `{"restrictedLanguages":{}}`, "", "", "en of instance; en of instance", "", ""},
