@@ -1,5 +1,5 @@
 // Package contracts embeds those parts of the contract that are data rather
-// than code: the table of roles and the schema of the seed file.
+// than code: the table of roles and the default seed.
 package contracts
 
 import _ "embed"
@@ -8,11 +8,6 @@ import _ "embed"
 //
 //go:embed roles.yaml
 var Roles []byte
-
-// SeedSchema is seed.schema.json: the JSON Schema of the seed file.
-//
-//go:embed seed.schema.json
-var SeedSchema []byte
 
 // DefaultSeed is seed.default.yaml: what `writ dev` starts with.
 //

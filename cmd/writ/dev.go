@@ -40,6 +40,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
 	}
+	d.readable = true
 	d.add(cmd, "127.0.0.1:8080", 0, true)
 	cmd.Flags().BoolVar(&d.tls, "tls", false, "serve https, with a certificate of its own (DIR/tls.crt) unless one is named")
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
@@ -116,7 +117,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, Sealer: sealer, Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts}, External: server.External{Scheme: d.scheme()},
+		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts}, External: server.External{Scheme: d.scheme()},
 	}, listener, func() error { return d.announce(out, listener, applied, dir) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -286,7 +287,7 @@ func keyFile(dir, name, key string) (string, error) {
 }
 
 // announce tells that the server answers: to people in words, to scripts in the
-// ready file and, off a terminal, as one line of JSON.
+// ready file and, when the log is JSON, as one line of it.
 func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied, dir string) error {
 	info, err := newReadyInfo(d.scheme()+"://"+listener.Addr().String(), listener.Addr(), applied, dir)
 	if err != nil {
@@ -297,7 +298,7 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
 			return err
 		}
 	}
-	if file, ok := out.(*os.File); !ok || !isTerminal(file) {
+	if d.logFormat == "json" {
 		return json.NewEncoder(out).Encode(struct {
 			Message string `json:"msg"`
 			readyInfo

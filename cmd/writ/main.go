@@ -73,9 +73,22 @@ func newVersion() *cobra.Command {
 	}
 }
 
+// release is the version of the code here; a build of a tagged commit says its own.
+const release = "v0.1.0-dev"
+
+// version returns the version with, where the build knows it, the commit.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return release
 	}
-	return "(devel)"
+	if v := info.Main.Version; v != "" && v != "(devel)" { // holds the commit, and whether more was changed
+		return v
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return release + "+" + setting.Value[:min(12, len(setting.Value))]
+		}
+	}
+	return release
 }

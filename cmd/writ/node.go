@@ -52,6 +52,7 @@ type nodeFlags struct {
 	outgoingDNS         string
 	tlsCert, tlsKey     string
 	tokenAudience       bool
+	readable            bool // whether people read the log, even where it is no terminal
 }
 
 func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duration, tokenAudience bool) {
@@ -59,8 +60,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.addr, "addr", addr, "host:port to listen on; port 0 picks a free one")
 	flags.StringVar(&f.debugAddr, "debug-addr", "", "host:port for pprof, best on loopback; none when empty")
 	flags.StringVar(&f.seed, "seed", "", "seed file to apply at start (see: writ seed schema)")
-	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal")
+	flags.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error; requests are told of at info, in dev at debug")
+	flags.StringVar(&f.logFormat, "log-format", "auto", "text, json, or auto: text on a terminal and in dev")
 	flags.BoolVar(&f.sharedHTTP2, "shared-http2", false, "serve REST on HTTP/2 without TLS too, for proxies that speak h2c to backends")
 	flags.StringSliceVar(&f.outgoingAllow, "outgoing-allow", nil, "networks (CIDR) that calls to tenants' addresses may reach although they are not public")
 	flags.StringVar(&f.outgoingDNS, "outgoing-dns", "", "host:port of the DNS server for those calls; the system's when empty")
@@ -79,7 +80,7 @@ func (f *nodeFlags) logger() (*slog.Logger, error) {
 	}
 	options := &slog.HandlerOptions{Level: level}
 	switch {
-	case f.logFormat == "text", f.logFormat == "auto" && isTerminal(os.Stderr):
+	case f.logFormat == "text", f.logFormat == "auto" && (f.readable || isTerminal(os.Stderr)):
 		return slog.New(slog.NewTextHandler(os.Stderr, options)), nil
 	case f.logFormat == "json", f.logFormat == "auto":
 		return slog.New(slog.NewJSONHandler(os.Stderr, options)), nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/contracts"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -93,6 +94,6 @@ func newSeed() *cobra.Command {
 		})
 	}
 	document("print", "Print the seed that `writ dev` starts with, as a pattern for your own", contracts.DefaultSeed)
-	document("schema", "Print the JSON Schema of seed files, for editors", contracts.SeedSchema)
+	document("schema", "Print the JSON Schema of seed files, for editors", openapi.SeedSchema)
 	return cmd
 }

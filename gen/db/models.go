@@ -41,6 +41,7 @@ type App struct {
 	CreationDate             time.Time  `db:"creation_date"`
 	ChangeDate               time.Time  `db:"change_date"`
 	Trusted                  bool       `db:"trusted"`
+	PlainJwtType             bool       `db:"plain_jwt_type"`
 }
 
 type AppKey struct {

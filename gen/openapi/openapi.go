@@ -26,6 +26,11 @@ var JSON31 []byte
 //go:embed openapi-3.1.yaml
 var YAML31 []byte
 
+// SeedSchema is the JSON Schema of seed files.
+//
+//go:embed seed.schema.json
+var SeedSchema []byte
+
 // Descriptors is a google.protobuf.FileDescriptorSet with all imports, and
 // with the comments of our own files.
 //

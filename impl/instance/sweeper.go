@@ -9,6 +9,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/resource"
+	"github.com/writ-id/writ/impl/store"
 )
 
 // Sweeper deletes the events that are older than their instances keep them.
@@ -38,7 +39,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 			moved = s.Moved()
 		}
 		if _, err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
-			s.Logger.WarnContext(ctx, "sweeping old events", "err", err)
+			s.Logger.WarnContext(ctx, "sweeping old events", "err", store.Explain(err))
 		}
 		select {
 		case <-ticker.C:

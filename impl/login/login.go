@@ -77,6 +77,10 @@ type Problem struct {
 	Status      int
 	Code        string
 	Description string
+
+	// An address that is none of those registered, shown in development.
+	Received   string
+	Registered []string
 }
 
 // Pages serves the pages. It is safe for concurrent use.
@@ -139,6 +143,7 @@ func (p *Pages) Handler() http.Handler {
 			p.Error(w, r, Problem{Status: http.StatusNotFound, Code: "not_found"})
 			return
 		}
+		policy.RequestFrom(r.Context()).Route = r.URL.Path
 		if err := p.serve(w, r, s); err != nil {
 			p.fail(w, r, err)
 		}

@@ -54,6 +54,9 @@ func (p *Pages) Error(w http.ResponseWriter, r *http.Request, told Problem) {
 	if err != nil {
 		instance = nil
 	}
+	if request := policy.RequestFrom(r.Context()); request.Reason == "" {
+		request.Reason = told.Code
+	}
 	if told.Status == 0 {
 		told.Status = http.StatusBadRequest
 	}
@@ -71,6 +74,7 @@ func (p *Pages) Error(w http.ResponseWriter, r *http.Request, told Problem) {
 		shown.Lead = words.get("error.other")
 	}
 	shown.Notice = shorten(told.Description, 500)
+	shown.Received, shown.Registered = shorten(told.Received, 500), told.Registered
 	shown.Title = words.get("title", shown.Head)
 	p.show(w, r, shown, "'none'")
 }

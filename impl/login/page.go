@@ -55,7 +55,9 @@ type page struct {
 
 	Accounts []account
 
-	Code, RequestID string // of an error
+	Code, RequestID string   // of an error
+	Received        string   // the address that is not registered
+	Registered      []string // those that are
 	Nonce           string
 }
 
@@ -131,6 +133,9 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 			}
 		}
 		f.Focus = i == 0 && len(mistakes) == 0 || f.Error != "" && len(p.Errors) == 1
+	}
+	for _, one := range mistakes {
+		policy.RequestFrom(v.r.Context()).Reason = one.key
 	}
 	if len(p.Errors) > 0 {
 		p.status = http.StatusBadRequest

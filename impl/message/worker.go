@@ -62,7 +62,7 @@ func (w *Worker) Run(ctx context.Context) {
 		n, err := w.Deliver(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil && !failing:
-			w.Logger.WarnContext(ctx, "messages cannot be delivered", "err", err)
+			w.Logger.WarnContext(ctx, "messages cannot be delivered", "err", store.Explain(err))
 		case err == nil && n == batch:
 			continue // there may be more
 		}

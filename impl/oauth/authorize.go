@@ -52,8 +52,23 @@ func (s *Server) beginPage(w http.ResponseWriter, r *http.Request) *call {
 // to be the client's (RFC 6749, section 4.1.2.1).
 func (c *call) errorPage(err error) {
 	refusal := c.refusalOf(c.r, err)
-	c.Pages.Error(c.w, c.r, login.Problem{Status: refusal.Status, Code: refusal.Code, Description: refusal.Description})
+	told := login.Problem{Status: refusal.Status, Code: refusal.Code, Description: refusal.Description}
+	if wrong, ok := errors.AsType[*unregistered](err); ok && c.Dev {
+		told.Received, told.Registered = wrong.received, wrong.registered
+	}
+	c.Pages.Error(c.w, c.r, told)
 }
+
+// unregistered is the refusal of an address that a client did not register. In
+// development its page shows what came and what is registered.
+type unregistered struct {
+	*Refusal
+	received   string
+	registered []string
+}
+
+// Unwrap returns the refusal.
+func (u *unregistered) Unwrap() error { return u.Refusal }
 
 // authorize answers an authorization request. bad is what is wrong with its
 // parameters, if something is.
@@ -106,11 +121,12 @@ func (c *call) target(req *oauth.AuthorizationRequest, bad error) (*authorizatio
 	if of == nil {
 		return nil, invalidRequest("client_id names no application that can be used")
 	}
+	c.from(of.ClientID)
 	if req.RedirectUri == "" {
 		return nil, invalidRequest("redirect_uri is missing")
 	}
 	if !of.registered(of.RedirectUris, req.RedirectUri) {
-		return nil, invalidRequest("redirect_uri is not registered for the application")
+		return nil, &unregistered{invalidRequest("redirect_uri is not registered for the application"), req.RedirectUri, of.RedirectUris}
 	}
 	a := &authorization{call: c, req: req, client: of, maxAge: -1}
 	a.mode = responseMode(req, of.ResponseTypes)
@@ -262,10 +278,11 @@ func (a *authorization) notBefore() time.Time {
 // proceed answers with the session of the browser, when one fits and nothing has to
 // be asked; else it sends the browser to the pages.
 func (a *authorization) proceed() error {
-	expected, err := a.hinted(a.req.IdTokenHint)
+	hinted, err := a.hinted(a.req.IdTokenHint)
 	if err != nil {
 		return err
 	}
+	expected := hinted
 	if wanted := a.claims.user; wanted != "" {
 		if expected != "" && expected != wanted {
 			return refuse("login_required", "claims and id_token_hint are about different users")
@@ -301,8 +318,10 @@ func (a *authorization) proceed() error {
 	if !since.IsZero() {
 		flow.NotBefore = since.Unix()
 	}
-	if expected != "" && flow.LoginHint == "" { // nobody else can sign in, so their name is there already
-		found, err := a.state(about{user: expected})
+	// Nobody else can sign in, so their name is there already; but whoever asks for a user
+	// by a claim has only guessed an ID, which is to tell nothing (SEC-170).
+	if hinted != "" && flow.LoginHint == "" {
+		found, err := a.state(about{user: hinted})
 		if err != nil {
 			return err
 		}

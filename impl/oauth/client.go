@@ -12,6 +12,8 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
@@ -28,7 +30,7 @@ const (
 	grantExchange = int16(appv3.GrantType_GRANT_TYPE_TOKEN_EXCHANGE)
 	grantImplicit = int16(appv3.GrantType_GRANT_TYPE_IMPLICIT)
 
-	jwtAccessTokens = int16(appv3.AccessTokenType_ACCESS_TOKEN_TYPE_JWT)
+	jwtAccessTokens = int16(object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT)
 )
 
 // assertionType is the only kind of client assertion (RFC 7523, section 2.2).
@@ -121,6 +123,7 @@ func (c *call) shown(id, formSecret, assertion, kind string) (credentials, error
 		c.basic = true
 		named, value, ok := basic(headers[0])
 		if !ok {
+			c.note("the Authorization header is no Basic credentials in base64, form-encoded")
 			return shown, errClient
 		}
 		if id != "" && id != named {
@@ -169,9 +172,35 @@ func (c *call) authenticate(shown credentials, methods ...int16) (*client, error
 	}
 	right := shown.method == methodNone || secret.IsGood(shown.secret, known.SecretHash, known.OldSecretHash, known.OldSecretUntil, c.now)
 	if found == nil || !right || found.AuthMethodType != shown.method || !slices.Contains(methods, shown.method) {
+		c.noteClient(found, shown.method, methods)
 		return nil, errClient
 	}
+	c.from(found.ClientID)
 	return found, nil
+}
+
+// methodNames are the names that clients know the methods by.
+var methodNames = map[int16]string{
+	methodBasic: "client_secret_basic", methodPost: "client_secret_post", methodNone: "none", methodJWT: "private_key_jwt",
+}
+
+// noteClient notes why an application was not authenticated.
+func (c *call) noteClient(found *client, shown int16, taken []int16) {
+	if found == nil {
+		c.note("no active application has this client_id")
+		return
+	}
+	policy.RequestFrom(c.ctx()).Client = found.ClientID
+	switch {
+	case found.AuthMethodType != shown:
+		c.note("the application is configured for %s, the request came with %s", methodNames[found.AuthMethodType], methodNames[shown])
+	case !slices.Contains(taken, shown):
+		c.note("this endpoint does not take %s", methodNames[shown])
+	case shown == methodJWT:
+		c.note("the assertion is not good: its signature, key, issuer, subject, audience or times, or it was used before")
+	default:
+		c.note("the secret is not that of the application")
+	}
 }
 
 // service is a service user as a client: its client ID is its username or login
@@ -188,6 +217,9 @@ func (c *call) serviceOf(shown credentials) (*service, error) {
 		return c.authenticateService(shown)
 	}
 	found, err := c.serviceByAssertion(shown.assertion)
+	if err == nil && found == nil {
+		c.note("no service user signed the assertion")
+	}
 	if err == nil && (found == nil || shown.id != "" && shown.id != found.username && shown.id != found.userID) {
 		err = errClient
 	}
@@ -197,6 +229,7 @@ func (c *call) serviceOf(shown credentials) (*service, error) {
 // authenticateService returns the service user that shows its secret.
 func (c *call) authenticateService(shown credentials) (*service, error) {
 	if shown.method != methodBasic && shown.method != methodPost || len(shown.id) > 400 {
+		c.note("service users show a secret by client_secret_basic or client_secret_post; the request came with %s", methodNames[shown.method])
 		return nil, errClient
 	}
 	rows, err := c.services.Get(c.ctx(), clientKey{c.instance.ID, shown.id}, func(ctx context.Context) ([]db.ServiceClientsRow, error) {
@@ -220,7 +253,13 @@ func (c *call) authenticateService(shown credentials) (*service, error) {
 		secret.IsGood(shown.secret, nil, nil, nil, c.now)
 	}
 	if found == nil {
+		if len(rows) == 0 {
+			c.note("no service user has this name")
+		} else {
+			c.note("the secret is not that of the service user")
+		}
 		return nil, errClient
 	}
+	c.from(found.username)
 	return found, nil
 }

@@ -67,7 +67,12 @@ func (c *call) introspect(text string, of *client) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t == nil || !audienceHas(t, of) {
+	if t == nil {
+		c.note("inactive: this is no access token of the instance, or it has expired")
+		return inactive, nil
+	}
+	if !audienceHas(t, of) {
+		c.note("inactive: the audience of the token names neither the application nor its project; it does with the scope %sPROJECT_ID:aud", scopeProject)
 		return inactive, nil
 	}
 	what.projects = []string{of.ProjectID}
@@ -80,6 +85,7 @@ func (c *call) introspect(text string, of *client) ([]byte, error) {
 		return nil, err
 	}
 	if found == nil {
+		c.note("inactive: the token was revoked, or its user, session or application is gone")
 		return inactive, nil
 	}
 	o := newClaimSet()

@@ -75,12 +75,41 @@ func (s *Server) RefuseRequest(w http.ResponseWriter, r *http.Request, err error
 // RefuseMethod answers a request whose method an endpoint does not have.
 func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	w.Header().Set("Allow", allowed)
+	policy.RequestFrom(r.Context()).Reason = "METHOD_NOT_ALLOWED"
 	c := &call{Server: s, w: w, r: r}
 	c.answer(http.StatusMethodNotAllowed, &oauth.OAuthError{Error: oauth.InvalidRequest, ErrorDescription: r.Method + " is not allowed here, only " + allowed})
 }
 
-// refusalOf returns what a client may see of an error, and logs what it may not.
+// refusalOf returns what a client may see of an error. The access line of the request
+// tells it too, with what was noted on the way.
 func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
+	refusal, request := s.translate(r, err), policy.RequestFrom(r.Context())
+	if request.Reason != "" {
+		request.Reason = "; " + request.Reason
+	}
+	request.Reason = refusal.Error() + request.Reason
+	return refusal
+}
+
+// note adds to the access line what the client is not told. It quotes nothing of the
+// request, which may hold a secret where none belongs.
+func (c *call) note(format string, args ...any) {
+	request := policy.RequestFrom(c.ctx())
+	if request.Reason != "" {
+		request.Reason += "; "
+	}
+	request.Reason += fmt.Sprintf(format, args...)
+}
+
+// from notes the client that a request comes from: then what was wrong with it as
+// another kind of client is no matter.
+func (c *call) from(client string) {
+	request := policy.RequestFrom(c.ctx())
+	request.Client, request.Reason = client, ""
+}
+
+// translate returns what a client may see of an error, and logs what it may not.
+func (s *Server) translate(r *http.Request, err error) *Refusal {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { // something failed beside the refusal: that is the answer
 		for _, one := range joined.Unwrap() {
 			if _, ok := errors.AsType[*Refusal](one); !ok {
@@ -107,7 +136,7 @@ func (s *Server) refusalOf(r *http.Request, err error) *Refusal {
 		return invalidRequest("a text holds a character that cannot be stored")
 	}
 	if outage == nil || outage.Kind != fault.Canceled && !overload {
-		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", err)
+		s.Logger.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "request_id", policy.RequestFrom(r.Context()).ID, "err", store.Explain(err))
 	}
 	if outage != nil && (outage.Kind == fault.Unavailable || outage.Kind == fault.Canceled) {
 		return &Refusal{string(oauth.TemporarilyUnavailable), "the service cannot answer at the moment", http.StatusServiceUnavailable}

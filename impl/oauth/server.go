@@ -48,6 +48,8 @@ type Config struct {
 	// TokenEndpointAudience accepts assertions of clients that name the token
 	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
 	TokenEndpointAudience bool
+	// Dev shows developers what anybody else is not told.
+	Dev bool
 }
 
 // Server implements the endpoints. It is safe for concurrent use.
@@ -138,6 +140,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) *call {
 }
 
 func (s *Server) callOf(w http.ResponseWriter, r *http.Request, instance *policy.Instance) *call {
+	policy.RequestFrom(r.Context()).Instance = instance.ID
 	return &call{Server: s, w: w, r: r, context: r.Context(), instance: instance, issuer: s.Issuer(r.Host, instance), now: s.Now()}
 }
 
@@ -169,7 +172,7 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if header.Get("Access-Control-Allow-Origin") != "" {
-		allow(header, "GET, POST, PUT, PATCH, DELETE", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout")
+		allow(header, "GET, POST, PUT, PATCH, DELETE", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout, Connect-Protocol-Version, Connect-Timeout-Ms")
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true

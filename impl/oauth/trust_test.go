@@ -77,8 +77,12 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 		}
 	}
 	for node := range 2 {
-		w.soon("trusted", func() bool { return w.a.on(node).api(tokens["code"], http.MethodPost, orgs+"/_search", "[]").Status == http.StatusOK })
-		w.soon("for the other organization", func() bool { return w.a.on(node).api(outside, http.MethodGet, usersPath+w.a.users["olga"].ID, "").Status == http.StatusOK })
+		w.soon("trusted", func() bool {
+			return w.a.on(node).api(tokens["code"], http.MethodPost, orgs+"/_search", "[]").Status == http.StatusOK
+		})
+		w.soon("for the other organization", func() bool {
+			return w.a.on(node).api(outside, http.MethodGet, usersPath+w.a.users["olga"].ID, "").Status == http.StatusOK
+		})
 	}
 	// What another application got does not become free by an exchange.
 	laundered := w.a.exchange("web", "subject_token", chief.tokens("second", "openid "+apiAudience+" "+urn+"org:project:id:"+w.a.projects["P"]+":aud").text("access_token"),
@@ -88,6 +92,8 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 	}
 	w.a.must(http.MethodPost, appsPath+w.a.apps["web"].ID+"/_distrust", "")
 	for node := range 2 {
-		w.soon("no longer", func() bool { return w.a.on(node).api(tokens["code"], http.MethodPost, orgs, `{"name":"late"}`).Status == http.StatusForbidden })
+		w.soon("no longer", func() bool {
+			return w.a.on(node).api(tokens["code"], http.MethodPost, orgs, `{"name":"late"}`).Status == http.StatusForbidden
+		})
 	}
 }

@@ -74,6 +74,7 @@ func (c *call) bearer(formToken string) (string, *Refusal) {
 // failBearer refuses an access token (RFC 6750, section 3). A request that shows
 // none learns no more than how to authenticate.
 func (c *call) failBearer(refusal *Refusal) {
+	c.refusalOf(c.r, refusal)
 	challenge := `Bearer realm="` + c.issuer + `"`
 	if refusal.Code != string(oauth.InvalidRequest) {
 		challenge += `, error="` + refusal.Code + `", error_description="` + refusal.Description + `"`
@@ -91,6 +92,9 @@ var errNoOpenID = &Refusal{string(oauth.InsufficientScope), "the access token la
 // userClaims returns the claims as JSON; nil when the token is not good.
 func (c *call) userClaims(text string) ([]byte, error) {
 	t, err := c.readAccess(text)
+	if err == nil && t == nil {
+		t, err = c.patToken(text, nil)
+	}
 	if err != nil || t == nil {
 		return nil, err
 	}

@@ -50,11 +50,14 @@ type tokenKey struct {
 }
 
 // caller returns the user of a bearer token on an instance.
-func (c *Chain) caller(ctx context.Context, authorization string, instance *Instance) (*Caller, error) {
-	if authorization == "" {
+func (c *Chain) caller(ctx context.Context, authorization []string, instance *Instance) (*Caller, error) {
+	if len(authorization) > 1 { // which of them counts would be anybody's guess
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_REPEATED", "the Authorization header is repeated")
+	}
+	if len(authorization) == 0 || authorization[0] == "" {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_MISSING", "the Authorization header with a bearer token is missing")
 	}
-	scheme, token, _ := strings.Cut(authorization, " ")
+	scheme, token, _ := strings.Cut(authorization[0], " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
 	}

@@ -113,7 +113,15 @@ func CallFrom(ctx context.Context) *Call { return ctx.Value(callKey{}).(*Call) }
 type Request struct {
 	ID            string
 	Host          string
-	Authorization string
+	Authorization []string // the values of the header: one, unless the client errs
+
+	// What the access line of the request says besides, set by whoever finds out and
+	// never a text that only the request has: it may be a secret in a wrong place.
+	Route    string // the pattern that matched
+	Instance string
+	Client   string // ID of an application or name of a service user that is there
+	User     string // ID of the caller
+	Reason   string // why it was refused
 
 	status int // set by AnswerStatus
 }
@@ -149,7 +157,7 @@ func RequestFrom(ctx context.Context) *Request {
 		}
 		return "" // a repeated header is no header
 	}
-	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: first("authorization")}
+	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization")}
 }
 
 // Intercept runs the chain around a method; it is a grpc.UnaryServerInterceptor.
@@ -160,7 +168,9 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 		}
 		if err != nil {
-			res, err = nil, c.refusal(ctx, info.FullMethod, err)
+			refusal := c.Refusal(ctx, info.FullMethod, err)
+			RequestFrom(ctx).Reason = refusal.Reason
+			res, err = nil, refusal
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
@@ -205,6 +215,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	if err != nil {
 		return nil, err
 	}
+	request.Instance = instance.ID
 	if instance.Blocked && !op.ofSystem() {
 		return nil, errBlocked
 	}
@@ -212,6 +223,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	if err != nil {
 		return nil, err
 	}
+	request.User = caller.UserID
 	if op.Feature != policyv1.Feature_FEATURE_UNSPECIFIED {
 		if err := c.enabled(ctx, op.Feature, instance); err != nil {
 			return nil, err
@@ -294,13 +306,7 @@ func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave 
 }
 
 // Refusal returns what a client may see of err, and logs what it may not.
-func (c *Chain) Refusal(ctx context.Context, what string, err error) *fault.Error {
-	refusal, _ := errors.AsType[*fault.Error](c.refusal(ctx, what, err))
-	return refusal
-}
-
-// refusal returns what a client may see of err.
-func (c *Chain) refusal(ctx context.Context, method string, err error) error {
+func (c *Chain) Refusal(ctx context.Context, method string, err error) *fault.Error {
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
 		return refusal
 	}
@@ -309,7 +315,7 @@ func (c *Chain) refusal(ctx context.Context, method string, err error) error {
 		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
 	}
 	if refusal.Kind != fault.Canceled {
-		c.Logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", err)
+		c.Logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
 	}
 	return refusal
 }

@@ -19,6 +19,9 @@ func command(ctx context.Context, f *folder, onDeath syscall.Signal, program str
 	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: f.owner}
 	endWithParent(cmd.SysProcAttr, onDeath)
+	if f.through && passThrough(cmd.SysProcAttr) {
+		cmd.Dir = "/" // where it is before it can pass
+	}
 	// initdb has children of its own, in its group.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second

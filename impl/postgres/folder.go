@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,6 +31,8 @@ type folder struct {
 	owner  *syscall.Credential
 	lock   *os.File
 	socket string // the folder of the socket, once it is made
+
+	through bool // whether a folder on the way bars its owner
 }
 
 func (f *folder) data() string       { return filepath.Join(f.path, "data") }
@@ -103,8 +106,11 @@ func (f *folder) adopt() error {
 	}
 	// A folder its user may enter is left as it is: it may hold other things.
 	if barred(f.path, f.owner) {
-		return f.chown(f.path)
+		if err := f.chown(f.path); err != nil {
+			return err
+		}
 	}
+	f.through = slices.ContainsFunc(steps(f.path), func(step string) bool { return barred(step, f.owner) })
 	return nil
 }
 

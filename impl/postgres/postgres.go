@@ -20,7 +20,9 @@
 //	unfinished    there only while the first start is under way; see cluster.go
 //
 // PostgreSQL refuses to run as root. When writ is root the server runs as the
-// owner of data/, at the first start as user postgres or else nobody.
+// owner of data/, at the first start as user postgres or else nobody. Where a folder
+// on the way is closed to that user, as those of mktemp -d are, Linux lets the server
+// pass by one capability of root that it keeps; elsewhere Start says which folder it is.
 package postgres
 
 import (
@@ -96,7 +98,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	s.logger.InfoContext(ctx, "PostgreSQL is ready",
-		"dir", f.path, "program", s.cmd.Path, "pid", s.cmd.Process.Pid, "took", time.Since(began))
+		"dir", f.path, "program", s.cmd.Path, "pid", s.cmd.Process.Pid, "took", time.Since(began).Round(time.Millisecond).String())
 	return s, nil
 }
 

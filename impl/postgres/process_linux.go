@@ -3,11 +3,39 @@ package postgres
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
 // endWithParent has the kernel send the signal to the child when its parent dies.
 func endWithParent(attr *syscall.SysProcAttr, signal syscall.Signal) { attr.Pdeathsig = signal }
+
+// passThrough lets the child enter folders that are closed to its user, and reports
+// whether this process may let it.
+func passThrough(attr *syscall.SysProcAttr) bool {
+	const override, search = 1, 2 // CAP_DAC_OVERRIDE, which containers have too, and CAP_DAC_READ_SEARCH
+	held := capabilities()
+	for _, one := range []uintptr{search, override} {
+		if held&(1<<one) != 0 {
+			attr.AmbientCaps = []uintptr{one}
+			return true
+		}
+	}
+	return false
+}
+
+// capabilities returns those that this process may use.
+func capabilities() uint64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	_, after, _ := strings.Cut(string(status), "\nCapPrm:")
+	line, _, _ := strings.Cut(after, "\n")
+	set, _ := strconv.ParseUint(strings.TrimSpace(line), 16, 64) // none when it is not there
+	return set
+}
 
 // endOrphan has nothing to do: the kernel has sent the signal.
 func endOrphan(int) {}

@@ -5,7 +5,6 @@ package seed
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -15,14 +14,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/writ-id/writ/contracts"
+	"github.com/writ-id/writ/gen/openapi"
 )
 
 // File is a seed file. What a resource has in the contract it has here under the
-// same names; Body holds that part, and the contract's own rules check it.
+// same names; Body holds that part, which the operations take as it is.
 type File struct {
 	System struct {
 		Features map[string]bool
@@ -153,7 +151,7 @@ func Parse(name string, text []byte, lookup func(string) (string, bool)) (*File,
 		return nil, err
 	}
 	if err := schema.Validate(jsonValue(plain)); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, first(err))
+		return nil, fmt.Errorf("%s:%s", name, problem(&document, err))
 	}
 	var file File
 	if err := document.Decode(&file); err != nil {
@@ -175,7 +173,7 @@ func Read(path string) (*File, error) {
 func Default() (*File, error) { return Parse("the default seed", contracts.DefaultSeed, os.LookupEnv) }
 
 var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(contracts.SeedSchema))
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(openapi.SeedSchema))
 	if err != nil {
 		return nil, fmt.Errorf("seed.schema.json: %w", err)
 	}
@@ -186,22 +184,6 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	}
 	return compiler.Compile("seed.json")
 })
-
-// first returns the innermost problem of a validation error in one line.
-func first(err error) string {
-	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
-	if !ok {
-		return err.Error()
-	}
-	for len(invalid.Causes) > 0 {
-		invalid = invalid.Causes[0]
-	}
-	at := strings.Join(invalid.InstanceLocation, ".")
-	if at == "" {
-		at = "the file"
-	}
-	return at + ": " + invalid.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-}
 
 // jsonValue turns times, which YAML knows and JSON does not, back into texts.
 func jsonValue(v any) any {

@@ -32,12 +32,17 @@ func TestParseNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, text, want string }{
 		{"not YAML", "a: [", "seed.yaml"},
-		{"an unknown key", "instance: []", "additional properties 'instance' not allowed"},
-		{"a missing name", "instances: [{domains: [a]}]", "instances.0: missing property 'name'"},
-		{"a domain in upper case", "instances: [{name: a, domains: [A]}]", "instances.0.domains.0"},
-		{"a token that is too weak", "system: {users: [{username: a, roles: [SYSTEM_OWNER], tokens: [{name: t, token: writ_pat_short}]}]}", "tokens.0.token"},
-		{"a time that is none", "system: {users: [{username: a, roles: [SYSTEM_OWNER], tokens: [{name: t, expires: tomorrow}]}]}", "tokens.0.expires"},
-		{"neither human nor machine", "instances: [{name: a, organizations: [{name: o, users: [{username: u}]}]}]", "instances.0.organizations.0.users.0"},
+		{"an unknown key", "instance: []", "seed.yaml:1: instance: there is no such field"},
+		{"a missing name", "instances: [{domains: [a]}]", "instances[0]: missing property 'name'"},
+		{"a domain in upper case", "instances: [{name: a, domains: [A]}]", "instances[0].domains[0]"},
+		{"a token that is too weak", "system: {users: [{username: a, roles: [SYSTEM_OWNER], tokens: [{name: t, token: writ_pat_short}]}]}", "tokens[0].token"},
+		{"a time that is none", "system: {users: [{username: a, roles: [SYSTEM_OWNER], tokens: [{name: t, expires: tomorrow}]}]}", "tokens[0].expires"},
+		{"neither human nor machine", "instances: [{name: a, organizations: [{name: o, users: [{username: u}]}]}]", "instances[0].organizations[0].users[0]"},
+		{"nothing", "", "seed.yaml:1: the file"},
+		{"a field inside a user", "instances:\n  - name: a\n    organizations:\n      - name: o\n        users:\n          - username: u\n            human:\n              email: {adress: u@x.example}", "seed.yaml:8: instances[0].organizations[0].users[0].human.email.adress: there is no such field"},
+		{"a field of another type", "instances:\n  - name: a\n    organizations:\n      - name: o\n        users:\n          - username: u\n            human:\n              password:\n                plain: a password\n                change_required: sure", "seed.yaml:10: instances[0].organizations[0].users[0].human.password.change_required: got string, want boolean"},
+		{"no such value", "instances:\n- name: a\n  organizations:\n  - name: o\n    projects:\n    - name: p\n      apps:\n      - name: first\n        oidc: &o {redirect_uris: [x]}\n      - name: second\n        oidc:\n          <<: *o\n          auth_method_type: BASIC", "seed.yaml:13: instances[0].organizations[0].projects[0].apps[1].oidc.auth_method_type: value must be one of"},
+		{"a field of a role that the seed knows", "instances: [{name: a, organizations: [{name: o, projects: [{name: p, roles: [{key: k, project_id: x}]}]}]}]", "roles[0].project_id: there is no such field"},
 		{"a variable that is not set", "instances:\n  - name: ${NAME}", "seed.yaml:2: the variable NAME is not set"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,6 +80,56 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text []byte) {
 		_, _ = seed.Parse("fuzz", text, noEnvironment) // must not panic
 	})
+}
+
+func TestNamesInEitherSpellingAreTheSame(t *testing.T) {
+	t.Parallel()
+	for _, fields := range []string{"{auth_method_type: AUTH_METHOD_TYPE_NONE, redirect_uris: [x]}", "{authMethodType: AUTH_METHOD_TYPE_NONE, redirectUris: [x]}"} {
+		text := "instances: [{name: a, organizations: [{name: o, projects: [{name: p, apps: [{name: n, oidc: " + fields + "}]}]}]}]"
+		if _, err := seed.Parse("seed.yaml", []byte(text), noEnvironment); err != nil {
+			t.Errorf("%s: %v", fields, err)
+		}
+	}
+}
+
+func TestAPasswordThatHasToBeChangedHasToBe(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	apply := func(password string) int {
+		t.Helper()
+		text := "instances: [{name: a, organizations: [{name: o, users: [{username: u, human: {profile: {given_name: U, family_name: V}, email: {address: u@x.example}, password: " + password + "}}]}]}]"
+		file, err := seed.Parse("seed.yaml", []byte(text), noEnvironment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		applied, err := server.ApplySeed(t.Context(), f.server, file, f.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(applied.Changes)
+	}
+	required := func() (is bool) {
+		t.Helper()
+		if err := f.db.Pool.QueryRow(t.Context(), "SELECT password_change_required FROM users WHERE username = 'u'").Scan(&is); err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	for _, step := range []struct {
+		password string
+		want     bool
+	}{
+		{"{plain: the first one, change_required: true}", true},
+		{"{plain: the second one}", false},
+		{"{plain: the second one, changeRequired: true}", true},
+	} {
+		if apply(step.password); required() != step.want {
+			t.Errorf("%s: has to be changed: %v", step.password, !step.want)
+		}
+		if n := apply(step.password); n != 0 {
+			t.Errorf("%s: a second time made %d changes", step.password, n)
+		}
+	}
 }
 
 type fixture struct {

@@ -98,7 +98,7 @@ func (r *run) user(ctx context.Context, at place, user User) error {
 	}
 	exists := err == nil
 	body, human := withoutPassword(user.Body)
-	password, given := passwordOf(user.Body)
+	password, change, given := passwordOf(user.Body)
 	if human != nil && !given {
 		password = r.unknown(path+".password", exists, secret.Random)
 	}
@@ -120,7 +120,7 @@ func (r *run) user(ctx context.Context, at place, user User) error {
 		Roles: append(append([]string(nil), user.InstanceRoles...), user.OrgRoles...),
 	}
 	if exists && password != "" {
-		if err := r.setPassword(inside, row, password); err != nil {
+		if err := r.setPassword(inside, row, password, change); err != nil {
 			return err
 		}
 	}
@@ -164,13 +164,18 @@ func withoutPassword(body Body) (Body, Body) {
 	return copied, human
 }
 
-// passwordOf returns the plain password of a user in the file, and whether the
-// file says anything about it.
-func passwordOf(body Body) (plain string, given bool) {
+// passwordOf returns the plain password of a user in the file, whether it has to be
+// changed, and whether the file says anything about it.
+func passwordOf(body Body) (plain string, change, given bool) {
 	human, _ := body["human"].(map[string]any)
 	password, given := human["password"].(map[string]any)
 	plain, _ = password["plain"].(string)
-	return plain, given
+	for _, name := range []string{"change_required", "changeRequired"} {
+		if asked, _ := password[name].(bool); asked {
+			change = true
+		}
+	}
+	return plain, change, given
 }
 
 // ensureUser is ensure for a user, who may be there under the ID old: a password
@@ -179,11 +184,12 @@ func (r *run) ensureUser(ctx context.Context, old string, given, body, human Bod
 	if old != "" {
 		return old, r.patch(ctx, users, old, body)
 	}
-	switch {
+	switch asked := given["human"]; {
+	case human == nil:
+	case asked.(map[string]any)["password"] != nil:
+		human["password"] = asked.(map[string]any)["password"]
 	case password != "":
 		human["password"] = Body{"plain": password}
-	case human != nil: // a hash
-		human["password"] = given["human"].(map[string]any)["password"]
 	}
 	answer, err := r.call(ctx, users, "CreateUser", Body{"user": body})
 	if err != nil {
@@ -192,14 +198,16 @@ func (r *run) ensureUser(ctx context.Context, old string, given, body, human Bod
 	return detailsOf(answer.ProtoReflect()).GetId(), nil
 }
 
-// setPassword sets a password, unless it is that already.
-func (r *run) setPassword(ctx context.Context, row *db.User, password string) error {
+// setPassword sets a password, unless it is that already: then it is what the file
+// gave, so that what the file says of changing it still holds.
+func (r *run) setPassword(ctx context.Context, row *db.User, password string, change bool) error {
 	if row.PasswordHash != nil {
-		if same, err := secret.VerifyPassword(*row.PasswordHash, password); err != nil || same {
+		same, err := secret.VerifyPassword(*row.PasswordHash, password)
+		if err != nil || same && (!change || row.PasswordChangeRequired) {
 			return err
 		}
 	}
-	_, err := r.call(ctx, users, "SetPassword", Body{"id": row.ID, "new_password": Body{"plain": password}})
+	_, err := r.call(ctx, users, "SetPassword", Body{"id": row.ID, "new_password": Body{"plain": password, "change_required": change}})
 	return err
 }
 

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
@@ -25,19 +27,25 @@ const maxMessageBytes = 4 * policy.MaxRequestBytes
 
 // newGRPC returns the native gRPC server, with health and reflection (v1 and
 // v1alpha) beside the services.
-func newGRPC(healthServer *health.Server) *grpc.Server {
-	s := grpc.NewServer(
+func (s *Server) newGRPC() *grpc.Server {
+	server := grpc.NewServer(
 		grpc.ForceServerCodecV2(strictCodec{encoding.GetCodecV2("proto")}),
 		grpc.MaxRecvMsgSize(maxMessageBytes),
 		grpc.MaxHeaderListSize(64<<10),
 		grpc.MaxConcurrentStreams(250),
+		grpc.UnaryInterceptor(s.logCall),
+		grpc.StreamInterceptor(s.logStream),
+		grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+			method, _ := grpc.MethodFromServerStream(stream)
+			return status.Errorf(codes.Unimplemented, "there is no method %s", method)
+		}),
 		grpc.InTapHandle(limitStream),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: time.Minute, Time: time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
-	healthv1.RegisterHealthServer(s, healthServer)
-	return s
+	healthv1.RegisterHealthServer(server, s.health)
+	return server
 }
 
 // streamTimeout is how long a call of ours may take, from its first header to the last
@@ -65,9 +73,9 @@ func (c strictCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	if data.Len() > policy.MaxRequestBytes {
-		policy.MarkTooLarge(message)
+		policy.MarkRefused(message, policy.TooLarge())
 	} else if err := c.CodecV2.Unmarshal(data, v); err != nil {
-		policy.MarkMalformed(message, plain(err))
+		policy.MarkRefused(message, policy.Malformed(plain(err)))
 	}
 	return nil
 }

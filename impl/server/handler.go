@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/writ-id/writ/contracts"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/form"
 	"github.com/writ-id/writ/impl/message"
@@ -38,13 +38,18 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact["/_dev/clock"] = s.Dev.only(s.Dev.Clock)
 	}
 	public, pages := withLimit(s.oauth()), withLimit(s.pages.Handler())
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
+			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
+		}}
+		request := &w.request
+		defer s.logExchange(r.Context(), w, r.Method, time.Now())
 		defer s.recover(w, r)
-		request := &policy.Request{ID: requestID(r.Header, s.NewID), Host: r.Host, Authorization: authorization(r.Header)}
 		header := w.Header()
 		header["X-Request-Id"] = []string{request.ID}
 		header["X-Content-Type-Options"] = nosniff
 		if handler, ok := exact[r.URL.Path]; ok {
+			request.Route = r.URL.Path
 			handler.ServeHTTP(w, r)
 			return
 		}
@@ -73,6 +78,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		if mux := rest.find(r.URL.Path); mux != nil {
 			receive(policy.MaxRequestBytes, mux)
 		} else if handler, ok := procedures[r.URL.Path]; ok && r.URL.RawPath == "" { // a procedure has one spelling
+			request.Route = r.URL.Path
 			receive(maxWebBytes, handler)
 		} else if s.SharedHTTP2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			s.grpc.ServeHTTP(w, r) // reflection and health
@@ -120,6 +126,7 @@ func (s *Server) oauth() http.Handler {
 			s.unserved(w, r, mux)
 			return
 		}
+		_, policy.RequestFrom(r.Context()).Route, _ = strings.Cut(pattern, " ")
 		if oauth.IsDocument(r) { // from memory: nobody can starve it
 			handler.ServeHTTP(w, r)
 			return
@@ -193,9 +200,9 @@ func (s *Server) recover(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requestID returns the caller's X-Request-Id if it is short and plain.
-func requestID(header http.Header, newID func() string) string {
-	id := header.Get("X-Request-Id")
+// plainID returns the ID that the caller gave a request if it is short and plain,
+// else a new one.
+func plainID(id string, newID func() string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 	}
@@ -205,14 +212,6 @@ func requestID(header http.Header, newID func() string) string {
 	return newID()
 }
 
-// authorization returns the Authorization header; a repeated one is none.
-func authorization(header http.Header) string {
-	if values := header["Authorization"]; len(values) == 1 {
-		return values[0]
-	}
-	return ""
-}
-
 // serveLive says that the process runs; it asks nobody (REL-071).
 func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, "ok\n") }
 
@@ -220,7 +219,7 @@ func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.Stat
 func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/schema+json")
 	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write(contracts.SeedSchema)
+	_, _ = w.Write(openapi.SeedSchema)
 }
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {

@@ -20,7 +20,8 @@ import (
 
 // route is one REST operation as its HTTP rule states it.
 type route struct {
-	method, pattern string // for example PATCH, /resources/v3alpha/targets/{id}
+	method, pattern string // for example PATCH, /resources/v3alpha/targets/{id=*}
+	rule            string // the pattern as the contract has it
 	operation       *policy.Operation
 	request         protoreflect.MessageType
 	body            string // the JSON name of the field that is the body; "" when all but the path is
@@ -105,6 +106,7 @@ func newRoute(method protoreflect.MethodDescriptor, operations *policy.Operation
 		}
 	}
 	// The gateway writes {id} as {id=*}.
+	to.rule = to.pattern
 	to.pattern = strings.NewReplacer("=**}", "=**}", "}", "=*}").Replace(to.pattern)
 	return to, nil
 }
@@ -168,10 +170,12 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request, params map[string]string) {
 		pattern, _ := runtime.HTTPPattern(req.Context())
 		to := r.routes[req.Method+" "+pattern.String()]
+		policy.RequestFrom(req.Context()).Route = to.rule
 		for _, value := range params {
 			// {id=**} also matches no segment at all, and {id} what is the name of
 			// another operation, such as _search.
 			if value == "" || r.literals[req.URL.Path] {
+				policy.RequestFrom(req.Context()).Route = ""
 				r.writeRoutingError(req.Context(), nil, nil, w, req, http.StatusMethodNotAllowed)
 				return
 			}
@@ -212,11 +216,14 @@ func checkBodyType(header http.Header) *fault.Error {
 
 // writeError answers a request that failed in the chain, or in decoding before it.
 func writeError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	if body, ok := r.Body.(*requestBody); ok && body.refusal != nil {
-		writeFault(w, body.refusal)
-		return
+	refusal := faultOf(err)
+	if body, ok := r.Body.(*requestBody); ok {
+		if body.refusal != nil {
+			refusal = body.refusal
+		}
+		refusal = refusal.Below(body.field, "body")
 	}
-	writeFault(w, faultOf(err))
+	writeFault(w, refusal)
 }
 
 // writeRoutingError answers a request that no pattern matches.

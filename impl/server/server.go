@@ -46,6 +46,8 @@ type Config struct {
 	Now    func() time.Time // UTC, in microseconds, as the database keeps it
 	NewID  func() string
 	Logger *slog.Logger
+	// AccessLevel is the level of the line that each request leaves in the log.
+	AccessLevel slog.Level
 
 	// Sealer keeps secrets that have to be readable again; without one, what needs
 	// it is refused.
@@ -150,7 +152,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.provide(services, roles)
-	s.grpc = newGRPC(s.health)
+	s.grpc = s.newGRPC()
 	rest, err := newREST(services.operations)
 	if err != nil {
 		return nil, err
@@ -197,6 +199,7 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 	s.public = oauth.New(oauth.Config{
 		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
 		Keys: s.keys, Box: box, Pages: s.pages, Logger: s.Logger, TokenEndpointAudience: s.TokenEndpointAudience,
+		Dev: s.Dev != nil,
 	})
 }
 

@@ -287,7 +287,7 @@ func (k *Keeper) Run(ctx context.Context, moved func() <-chan struct{}) {
 			jump = moved()
 		}
 		if err := k.TendAll(ctx); err != nil && ctx.Err() == nil {
-			k.Logger.WarnContext(ctx, "tending signing keys", "err", err)
+			k.Logger.WarnContext(ctx, "tending signing keys", "err", store.Explain(err))
 		}
 		select {
 		case <-ticker.C:

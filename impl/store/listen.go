@@ -20,7 +20,7 @@ const (
 func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func(what string)) {
 	for ctx.Err() == nil {
 		if err := db.listen(ctx, changed); err != nil && ctx.Err() == nil {
-			logger.WarnContext(ctx, "listening for changes of other nodes", "err", err)
+			logger.WarnContext(ctx, "listening for changes of other nodes", "err", Explain(err))
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():

@@ -81,5 +81,5 @@ func withGoose(ctx context.Context, url string, use func(*goose.Provider) error)
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	return use(provider)
+	return Explain(use(provider))
 }

@@ -80,7 +80,7 @@ func Open(ctx context.Context, c Config) (*DB, error) {
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
 		search.Close()
-		return nil, fmt.Errorf("connect to the database: %w", err)
+		return nil, Explain(err)
 	}
 	return &DB{Pool: pool, Search: search, Searches: fair.New(searches, maxSearches)}, nil
 }

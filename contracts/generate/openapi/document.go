@@ -15,13 +15,21 @@ type document struct {
 	Tags       []tag         `json:"tags"`
 	Paths      fields[*path] `json:"paths"`
 	Components components    `json:"components"`
+
+	// bodies are the components of messages as they are sent, by full name.
+	bodies map[string]string
 }
 
 type info struct {
 	Title       string  `json:"title"`
 	Version     string  `json:"version"`
 	Description string  `json:"description"`
+	Contact     contact `json:"contact"`
 	License     license `json:"license"`
+}
+
+type contact struct {
+	Name string `json:"name"`
 }
 
 type license struct {
@@ -141,6 +149,8 @@ type schema struct {
 	OneOf                []*schema       `json:"oneOf,omitempty"`
 	AnyOf                []*schema       `json:"anyOf,omitempty"`
 	Not                  *schema         `json:"not,omitempty"`
+	ExactlyOneOf         [][]string      `json:"x-exactly-one-of,omitempty"`
+	AtMostOneOf          [][]string      `json:"x-at-most-one-of,omitempty"`
 	Example              any             `json:"example,omitempty"`
 }
 

@@ -266,59 +266,6 @@ func (AuthMethodType) EnumDescriptor() ([]byte, []int) {
 	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{3}
 }
 
-// AccessTokenType is the form of access tokens.
-type AccessTokenType int32
-
-const (
-	// The default: BEARER.
-	AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED AccessTokenType = 0
-	// Opaque.
-	AccessTokenType_ACCESS_TOKEN_TYPE_BEARER AccessTokenType = 1
-	// A JSON web token.
-	AccessTokenType_ACCESS_TOKEN_TYPE_JWT AccessTokenType = 2
-)
-
-// Enum value maps for AccessTokenType.
-var (
-	AccessTokenType_name = map[int32]string{
-		0: "ACCESS_TOKEN_TYPE_UNSPECIFIED",
-		1: "ACCESS_TOKEN_TYPE_BEARER",
-		2: "ACCESS_TOKEN_TYPE_JWT",
-	}
-	AccessTokenType_value = map[string]int32{
-		"ACCESS_TOKEN_TYPE_UNSPECIFIED": 0,
-		"ACCESS_TOKEN_TYPE_BEARER":      1,
-		"ACCESS_TOKEN_TYPE_JWT":         2,
-	}
-)
-
-func (x AccessTokenType) Enum() *AccessTokenType {
-	p := new(AccessTokenType)
-	*p = x
-	return p
-}
-
-func (x AccessTokenType) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[4].Descriptor()
-}
-
-func (AccessTokenType) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[4]
-}
-
-func (x AccessTokenType) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AccessTokenType.Descriptor instead.
-func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{4}
-}
-
 // AppType is what an application is.
 type AppType int32
 
@@ -356,11 +303,11 @@ func (x AppType) String() string {
 }
 
 func (AppType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[5].Descriptor()
+	return file_writ_app_v3alpha_app_service_proto_enumTypes[4].Descriptor()
 }
 
 func (AppType) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[5]
+	return &file_writ_app_v3alpha_app_service_proto_enumTypes[4]
 }
 
 func (x AppType) Number() protoreflect.EnumNumber {
@@ -369,7 +316,7 @@ func (x AppType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AppType.Descriptor instead.
 func (AppType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{5}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{4}
 }
 
 // AppFieldName is a column that applications can be sorted by.
@@ -421,11 +368,11 @@ func (x AppFieldName) String() string {
 }
 
 func (AppFieldName) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[6].Descriptor()
+	return file_writ_app_v3alpha_app_service_proto_enumTypes[5].Descriptor()
 }
 
 func (AppFieldName) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[6]
+	return &file_writ_app_v3alpha_app_service_proto_enumTypes[5]
 }
 
 func (x AppFieldName) Number() protoreflect.EnumNumber {
@@ -434,7 +381,7 @@ func (x AppFieldName) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AppFieldName.Descriptor instead.
 func (AppFieldName) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{6}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{5}
 }
 
 // AppKeyFieldName is a column that keys can be sorted by.
@@ -482,11 +429,11 @@ func (x AppKeyFieldName) String() string {
 }
 
 func (AppKeyFieldName) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[7].Descriptor()
+	return file_writ_app_v3alpha_app_service_proto_enumTypes[6].Descriptor()
 }
 
 func (AppKeyFieldName) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[7]
+	return &file_writ_app_v3alpha_app_service_proto_enumTypes[6]
 }
 
 func (x AppKeyFieldName) Number() protoreflect.EnumNumber {
@@ -495,7 +442,7 @@ func (x AppKeyFieldName) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AppKeyFieldName.Descriptor instead.
 func (AppKeyFieldName) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{7}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{6}
 }
 
 // App is an application of a project.
@@ -724,7 +671,7 @@ type OIDCConfig struct {
 	// label or path segment. Not for production.
 	DevelopmentMode bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3" json:"development_mode,omitempty"`
 	// The form of access tokens; BEARER when omitted.
-	AccessTokenType AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -738,6 +685,10 @@ type OIDCConfig struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect
 	// URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
+	// as RFC 9068 has it: for resource servers that refuse what they do not know, as
+	// Spring Security does.
+	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page
 	// that says so.
 	SkipNativeAppSuccessPage bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3" json:"skip_native_app_success_page,omitempty"`
@@ -827,11 +778,11 @@ func (x *OIDCConfig) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *OIDCConfig) GetAccessTokenType() AccessTokenType {
+func (x *OIDCConfig) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 func (x *OIDCConfig) GetAccessTokenRoleAssertion() bool {
@@ -867,6 +818,13 @@ func (x *OIDCConfig) GetAdditionalOrigins() []string {
 		return x.AdditionalOrigins
 	}
 	return nil
+}
+
+func (x *OIDCConfig) GetPlainJwtType() bool {
+	if x != nil {
+		return x.PlainJwtType
+	}
+	return false
 }
 
 func (x *OIDCConfig) GetSkipNativeAppSuccessPage() bool {
@@ -906,7 +864,7 @@ type PatchOIDCConfig struct {
 	// label or path segment. Not for production.
 	DevelopmentMode *bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3,oneof" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType *AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
+	AccessTokenType *v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3,oneof" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -920,6 +878,9 @@ type PatchOIDCConfig struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect
 	// URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins *Origins `protobuf:"bytes,13,opt,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
+	// as RFC 9068 has it.
+	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page
 	// that says so.
 	SkipNativeAppSuccessPage *bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3,oneof" json:"skip_native_app_success_page,omitempty"`
@@ -1009,11 +970,11 @@ func (x *PatchOIDCConfig) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *PatchOIDCConfig) GetAccessTokenType() AccessTokenType {
+func (x *PatchOIDCConfig) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil && x.AccessTokenType != nil {
 		return *x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 func (x *PatchOIDCConfig) GetAccessTokenRoleAssertion() bool {
@@ -1049,6 +1010,13 @@ func (x *PatchOIDCConfig) GetAdditionalOrigins() *Origins {
 		return x.AdditionalOrigins
 	}
 	return nil
+}
+
+func (x *PatchOIDCConfig) GetPlainJwtType() bool {
+	if x != nil && x.PlainJwtType != nil {
+		return *x.PlainJwtType
+	}
+	return false
 }
 
 func (x *PatchOIDCConfig) GetSkipNativeAppSuccessPage() bool {
@@ -3401,7 +3369,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
 	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03apiB\b\n" +
 	"\x06configB\a\n" +
-	"\x05_name\"\xbd\t\n" +
+	"\x05_name\"\xe6\t\n" +
 	"\n" +
 	"OIDCConfig\x12[\n" +
 	"\rredirect_uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\fredirectUris\x12p\n" +
@@ -3413,8 +3381,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"grantTypes\x12V\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fapplicationType\x12T\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0eauthMethodType\x12)\n" +
-	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12W\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\x12=\n" +
+	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12Z\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\x12=\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bR\x18accessTokenRoleAssertion\x125\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bR\x14idTokenRoleAssertion\x12=\n" +
@@ -3422,10 +3390,10 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
-	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12>\n" +
+	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12>\n" +
 	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x12`\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutR\x14backChannelLogoutUri\"\xf8\n" +
-	"\n" +
+	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutR\x14backChannelLogoutUri\"\xb9\v\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3436,8 +3404,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x00R\x0fapplicationType\x88\x01\x01\x12[\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x01R\x0eauthMethodType\x88\x01\x01\x12.\n" +
-	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12^\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeB\n" +
+	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12a\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bH\x04R\x18accessTokenRoleAssertion\x88\x01\x01\x12:\n" +
 	"\x17id_token_role_assertion\x18\n" +
@@ -3446,16 +3414,18 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
-	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12C\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\aR\x18skipNativeAppSuccessPage\x88\x01\x01\x12e\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutH\bR\x14backChannelLogoutUri\x88\x01\x01B\x13\n" +
+	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12C\n" +
+	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\bR\x18skipNativeAppSuccessPage\x88\x01\x01\x12e\n" +
+	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutH\tR\x14backChannelLogoutUri\x88\x01\x01B\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
 	"\x12_access_token_typeB\x1e\n" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
-	"\x1c_id_token_userinfo_assertionB\x1f\n" +
+	"\x1c_id_token_userinfo_assertionB\x11\n" +
+	"\x0f_plain_jwt_typeB\x1f\n" +
 	"\x1d_skip_native_app_success_pageB\x1a\n" +
 	"\x18_back_channel_logout_uri\"e\n" +
 	"\tAPIConfig\x12X\n" +
@@ -3624,11 +3594,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x16AUTH_METHOD_TYPE_BASIC\x10\x01\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_POST\x10\x02\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_NONE\x10\x03\x12$\n" +
-	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04*m\n" +
-	"\x0fAccessTokenType\x12!\n" +
-	"\x1dACCESS_TOKEN_TYPE_UNSPECIFIED\x10\x00\x12\x1c\n" +
-	"\x18ACCESS_TOKEN_TYPE_BEARER\x10\x01\x12\x19\n" +
-	"\x15ACCESS_TOKEN_TYPE_JWT\x10\x02*H\n" +
+	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04*H\n" +
 	"\aAppType\x12\x18\n" +
 	"\x14APP_TYPE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rAPP_TYPE_OIDC\x10\x01\x12\x10\n" +
@@ -3677,61 +3643,61 @@ func file_writ_app_v3alpha_app_service_proto_rawDescGZIP() []byte {
 	return file_writ_app_v3alpha_app_service_proto_rawDescData
 }
 
-var file_writ_app_v3alpha_app_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_writ_app_v3alpha_app_service_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
 var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(ResponseType)(0),                // 0: writ.app.v3alpha.ResponseType
 	(GrantType)(0),                   // 1: writ.app.v3alpha.GrantType
 	(ApplicationType)(0),             // 2: writ.app.v3alpha.ApplicationType
 	(AuthMethodType)(0),              // 3: writ.app.v3alpha.AuthMethodType
-	(AccessTokenType)(0),             // 4: writ.app.v3alpha.AccessTokenType
-	(AppType)(0),                     // 5: writ.app.v3alpha.AppType
-	(AppFieldName)(0),                // 6: writ.app.v3alpha.AppFieldName
-	(AppKeyFieldName)(0),             // 7: writ.app.v3alpha.AppKeyFieldName
-	(*App)(nil),                      // 8: writ.app.v3alpha.App
-	(*PatchApp)(nil),                 // 9: writ.app.v3alpha.PatchApp
-	(*OIDCConfig)(nil),               // 10: writ.app.v3alpha.OIDCConfig
-	(*PatchOIDCConfig)(nil),          // 11: writ.app.v3alpha.PatchOIDCConfig
-	(*APIConfig)(nil),                // 12: writ.app.v3alpha.APIConfig
-	(*PatchAPIConfig)(nil),           // 13: writ.app.v3alpha.PatchAPIConfig
-	(*RedirectURIs)(nil),             // 14: writ.app.v3alpha.RedirectURIs
-	(*Origins)(nil),                  // 15: writ.app.v3alpha.Origins
-	(*ResponseTypes)(nil),            // 16: writ.app.v3alpha.ResponseTypes
-	(*GrantTypes)(nil),               // 17: writ.app.v3alpha.GrantTypes
-	(*GetApp)(nil),                   // 18: writ.app.v3alpha.GetApp
-	(*ComplianceProblem)(nil),        // 19: writ.app.v3alpha.ComplianceProblem
-	(*AppTypeFilter)(nil),            // 20: writ.app.v3alpha.AppTypeFilter
-	(*SecretRotation)(nil),           // 21: writ.app.v3alpha.SecretRotation
-	(*AppKey)(nil),                   // 22: writ.app.v3alpha.AppKey
-	(*GetAppKey)(nil),                // 23: writ.app.v3alpha.GetAppKey
-	(*AppSearchFilter)(nil),          // 24: writ.app.v3alpha.AppSearchFilter
-	(*CreateAppRequest)(nil),         // 25: writ.app.v3alpha.CreateAppRequest
-	(*CreateAppResponse)(nil),        // 26: writ.app.v3alpha.CreateAppResponse
-	(*PatchAppRequest)(nil),          // 27: writ.app.v3alpha.PatchAppRequest
-	(*PatchAppResponse)(nil),         // 28: writ.app.v3alpha.PatchAppResponse
-	(*DeleteAppRequest)(nil),         // 29: writ.app.v3alpha.DeleteAppRequest
-	(*DeleteAppResponse)(nil),        // 30: writ.app.v3alpha.DeleteAppResponse
-	(*GetAppRequest)(nil),            // 31: writ.app.v3alpha.GetAppRequest
-	(*GetAppResponse)(nil),           // 32: writ.app.v3alpha.GetAppResponse
-	(*SearchAppsRequest)(nil),        // 33: writ.app.v3alpha.SearchAppsRequest
-	(*SearchAppsResponse)(nil),       // 34: writ.app.v3alpha.SearchAppsResponse
-	(*ActivateAppRequest)(nil),       // 35: writ.app.v3alpha.ActivateAppRequest
-	(*ActivateAppResponse)(nil),      // 36: writ.app.v3alpha.ActivateAppResponse
-	(*DeactivateAppRequest)(nil),     // 37: writ.app.v3alpha.DeactivateAppRequest
-	(*DeactivateAppResponse)(nil),    // 38: writ.app.v3alpha.DeactivateAppResponse
-	(*TrustAppRequest)(nil),          // 39: writ.app.v3alpha.TrustAppRequest
-	(*TrustAppResponse)(nil),         // 40: writ.app.v3alpha.TrustAppResponse
-	(*DistrustAppRequest)(nil),       // 41: writ.app.v3alpha.DistrustAppRequest
-	(*DistrustAppResponse)(nil),      // 42: writ.app.v3alpha.DistrustAppResponse
-	(*RegenerateSecretRequest)(nil),  // 43: writ.app.v3alpha.RegenerateSecretRequest
-	(*RegenerateSecretResponse)(nil), // 44: writ.app.v3alpha.RegenerateSecretResponse
-	(*CreateAppKeyRequest)(nil),      // 45: writ.app.v3alpha.CreateAppKeyRequest
-	(*CreateAppKeyResponse)(nil),     // 46: writ.app.v3alpha.CreateAppKeyResponse
-	(*DeleteAppKeyRequest)(nil),      // 47: writ.app.v3alpha.DeleteAppKeyRequest
-	(*DeleteAppKeyResponse)(nil),     // 48: writ.app.v3alpha.DeleteAppKeyResponse
-	(*SearchAppKeysRequest)(nil),     // 49: writ.app.v3alpha.SearchAppKeysRequest
-	(*SearchAppKeysResponse)(nil),    // 50: writ.app.v3alpha.SearchAppKeysResponse
-	(*AppKeySearchFilter)(nil),       // 51: writ.app.v3alpha.AppKeySearchFilter
+	(AppType)(0),                     // 4: writ.app.v3alpha.AppType
+	(AppFieldName)(0),                // 5: writ.app.v3alpha.AppFieldName
+	(AppKeyFieldName)(0),             // 6: writ.app.v3alpha.AppKeyFieldName
+	(*App)(nil),                      // 7: writ.app.v3alpha.App
+	(*PatchApp)(nil),                 // 8: writ.app.v3alpha.PatchApp
+	(*OIDCConfig)(nil),               // 9: writ.app.v3alpha.OIDCConfig
+	(*PatchOIDCConfig)(nil),          // 10: writ.app.v3alpha.PatchOIDCConfig
+	(*APIConfig)(nil),                // 11: writ.app.v3alpha.APIConfig
+	(*PatchAPIConfig)(nil),           // 12: writ.app.v3alpha.PatchAPIConfig
+	(*RedirectURIs)(nil),             // 13: writ.app.v3alpha.RedirectURIs
+	(*Origins)(nil),                  // 14: writ.app.v3alpha.Origins
+	(*ResponseTypes)(nil),            // 15: writ.app.v3alpha.ResponseTypes
+	(*GrantTypes)(nil),               // 16: writ.app.v3alpha.GrantTypes
+	(*GetApp)(nil),                   // 17: writ.app.v3alpha.GetApp
+	(*ComplianceProblem)(nil),        // 18: writ.app.v3alpha.ComplianceProblem
+	(*AppTypeFilter)(nil),            // 19: writ.app.v3alpha.AppTypeFilter
+	(*SecretRotation)(nil),           // 20: writ.app.v3alpha.SecretRotation
+	(*AppKey)(nil),                   // 21: writ.app.v3alpha.AppKey
+	(*GetAppKey)(nil),                // 22: writ.app.v3alpha.GetAppKey
+	(*AppSearchFilter)(nil),          // 23: writ.app.v3alpha.AppSearchFilter
+	(*CreateAppRequest)(nil),         // 24: writ.app.v3alpha.CreateAppRequest
+	(*CreateAppResponse)(nil),        // 25: writ.app.v3alpha.CreateAppResponse
+	(*PatchAppRequest)(nil),          // 26: writ.app.v3alpha.PatchAppRequest
+	(*PatchAppResponse)(nil),         // 27: writ.app.v3alpha.PatchAppResponse
+	(*DeleteAppRequest)(nil),         // 28: writ.app.v3alpha.DeleteAppRequest
+	(*DeleteAppResponse)(nil),        // 29: writ.app.v3alpha.DeleteAppResponse
+	(*GetAppRequest)(nil),            // 30: writ.app.v3alpha.GetAppRequest
+	(*GetAppResponse)(nil),           // 31: writ.app.v3alpha.GetAppResponse
+	(*SearchAppsRequest)(nil),        // 32: writ.app.v3alpha.SearchAppsRequest
+	(*SearchAppsResponse)(nil),       // 33: writ.app.v3alpha.SearchAppsResponse
+	(*ActivateAppRequest)(nil),       // 34: writ.app.v3alpha.ActivateAppRequest
+	(*ActivateAppResponse)(nil),      // 35: writ.app.v3alpha.ActivateAppResponse
+	(*DeactivateAppRequest)(nil),     // 36: writ.app.v3alpha.DeactivateAppRequest
+	(*DeactivateAppResponse)(nil),    // 37: writ.app.v3alpha.DeactivateAppResponse
+	(*TrustAppRequest)(nil),          // 38: writ.app.v3alpha.TrustAppRequest
+	(*TrustAppResponse)(nil),         // 39: writ.app.v3alpha.TrustAppResponse
+	(*DistrustAppRequest)(nil),       // 40: writ.app.v3alpha.DistrustAppRequest
+	(*DistrustAppResponse)(nil),      // 41: writ.app.v3alpha.DistrustAppResponse
+	(*RegenerateSecretRequest)(nil),  // 42: writ.app.v3alpha.RegenerateSecretRequest
+	(*RegenerateSecretResponse)(nil), // 43: writ.app.v3alpha.RegenerateSecretResponse
+	(*CreateAppKeyRequest)(nil),      // 44: writ.app.v3alpha.CreateAppKeyRequest
+	(*CreateAppKeyResponse)(nil),     // 45: writ.app.v3alpha.CreateAppKeyResponse
+	(*DeleteAppKeyRequest)(nil),      // 46: writ.app.v3alpha.DeleteAppKeyRequest
+	(*DeleteAppKeyResponse)(nil),     // 47: writ.app.v3alpha.DeleteAppKeyResponse
+	(*SearchAppKeysRequest)(nil),     // 48: writ.app.v3alpha.SearchAppKeysRequest
+	(*SearchAppKeysResponse)(nil),    // 49: writ.app.v3alpha.SearchAppKeysResponse
+	(*AppKeySearchFilter)(nil),       // 50: writ.app.v3alpha.AppKeySearchFilter
+	(v3alpha.AccessTokenType)(0),     // 51: writ.object.v3alpha.AccessTokenType
 	(*durationpb.Duration)(nil),      // 52: google.protobuf.Duration
 	(*v3alpha.Details)(nil),          // 53: writ.object.v3alpha.Details
 	(v3alpha.EffectiveState)(0),      // 54: writ.object.v3alpha.EffectiveState
@@ -3746,35 +3712,35 @@ var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(*v3alpha.TimestampFilter)(nil),  // 63: writ.object.v3alpha.TimestampFilter
 }
 var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
-	10, // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	12, // 1: writ.app.v3alpha.App.api:type_name -> writ.app.v3alpha.APIConfig
-	11, // 2: writ.app.v3alpha.PatchApp.oidc:type_name -> writ.app.v3alpha.PatchOIDCConfig
-	13, // 3: writ.app.v3alpha.PatchApp.api:type_name -> writ.app.v3alpha.PatchAPIConfig
+	9,  // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	11, // 1: writ.app.v3alpha.App.api:type_name -> writ.app.v3alpha.APIConfig
+	10, // 2: writ.app.v3alpha.PatchApp.oidc:type_name -> writ.app.v3alpha.PatchOIDCConfig
+	12, // 3: writ.app.v3alpha.PatchApp.api:type_name -> writ.app.v3alpha.PatchAPIConfig
 	0,  // 4: writ.app.v3alpha.OIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseType
 	1,  // 5: writ.app.v3alpha.OIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantType
 	2,  // 6: writ.app.v3alpha.OIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 7: writ.app.v3alpha.OIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	4,  // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	51, // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	52, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	14, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	14, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	16, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
-	17, // 13: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
+	13, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	13, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	15, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
+	16, // 13: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
 	2,  // 14: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 15: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	4,  // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	51, // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	52, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	15, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
+	14, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
 	3,  // 19: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	3,  // 20: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	0,  // 21: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
 	1,  // 22: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
 	53, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
 	54, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
-	10, // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	12, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
-	19, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
-	5,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
+	9,  // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	11, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
+	18, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
+	4,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
 	52, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
 	55, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
 	53, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
@@ -3784,63 +3750,63 @@ var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
 	58, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
 	58, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
 	59, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
-	20, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
-	8,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
+	19, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
+	7,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
 	53, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	9,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
+	8,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
 	53, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
 	53, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
-	18, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
+	17, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
 	60, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
 	61, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	6,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	24, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
+	5,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	23, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
 	62, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	6,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	18, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
+	5,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	17, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
 	53, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
 	53, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
 	53, // 54: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
 	53, // 55: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
-	21, // 56: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
+	20, // 56: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
 	53, // 57: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
-	22, // 58: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
+	21, // 58: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
 	53, // 59: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
 	53, // 60: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
 	61, // 61: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	7,  // 62: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	51, // 63: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
+	6,  // 62: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	50, // 63: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
 	62, // 64: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	7,  // 65: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	23, // 66: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
+	6,  // 65: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	22, // 66: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
 	57, // 67: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
 	63, // 68: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	25, // 69: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
-	27, // 70: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
-	29, // 71: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
-	31, // 72: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
-	33, // 73: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
-	35, // 74: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
-	37, // 75: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
-	39, // 76: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
-	41, // 77: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
-	43, // 78: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
-	45, // 79: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
-	47, // 80: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
-	49, // 81: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
-	26, // 82: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
-	28, // 83: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
-	30, // 84: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
-	32, // 85: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
-	34, // 86: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
-	36, // 87: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
-	38, // 88: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
-	40, // 89: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
-	42, // 90: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
-	44, // 91: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
-	46, // 92: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
-	48, // 93: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
-	50, // 94: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
+	24, // 69: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
+	26, // 70: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
+	28, // 71: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
+	30, // 72: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
+	32, // 73: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
+	34, // 74: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
+	36, // 75: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
+	38, // 76: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
+	40, // 77: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
+	42, // 78: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
+	44, // 79: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
+	46, // 80: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
+	48, // 81: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
+	25, // 82: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
+	27, // 83: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
+	29, // 84: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
+	31, // 85: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
+	33, // 86: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
+	35, // 87: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
+	37, // 88: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
+	39, // 89: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
+	41, // 90: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
+	43, // 91: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
+	45, // 92: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
+	47, // 93: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
+	49, // 94: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
 	82, // [82:95] is the sub-list for method output_type
 	69, // [69:82] is the sub-list for method input_type
 	69, // [69:69] is the sub-list for extension type_name
@@ -3884,7 +3850,7 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_app_v3alpha_app_service_proto_rawDesc), len(file_writ_app_v3alpha_app_service_proto_rawDesc)),
-			NumEnums:      8,
+			NumEnums:      7,
 			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -225,7 +225,7 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	b = strconv.AppendBool(b, m.GetDevelopmentMode())
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
-	b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 	b = append(b, ',')
 	b = append(b, "\"accessTokenRoleAssertion\":"...)
 	b = strconv.AppendBool(b, m.GetAccessTokenRoleAssertion())
@@ -250,6 +250,9 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, v)
 	}
 	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"plainJwtType\":"...)
+	b = strconv.AppendBool(b, m.GetPlainJwtType())
 	b = append(b, ',')
 	b = append(b, "\"skipNativeAppSuccessPage\":"...)
 	b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
@@ -305,7 +308,7 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	}
 	if m.AccessTokenType != nil {
 		b = append(b, "\"accessTokenType\":"...)
-		b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+		b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 		b = append(b, ',')
 	}
 	if m.AccessTokenRoleAssertion != nil {
@@ -331,6 +334,11 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	if v := m.GetAdditionalOrigins(); v != nil {
 		b = append(b, "\"additionalOrigins\":"...)
 		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if m.PlainJwtType != nil {
+		b = append(b, "\"plainJwtType\":"...)
+		b = strconv.AppendBool(b, m.GetPlainJwtType())
 		b = append(b, ',')
 	}
 	if m.SkipNativeAppSuccessPage != nil {

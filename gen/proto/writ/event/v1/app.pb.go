@@ -8,6 +8,7 @@ package event
 
 import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -356,7 +357,7 @@ type ApplicationOIDCConfigAdded struct {
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha1.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -367,6 +368,8 @@ type ApplicationOIDCConfigAdded struct {
 	ClockSkew *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT.
+	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page that says so.
 	SkipNativeAppSuccessPage bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3" json:"skip_native_app_success_page,omitempty"`
 	// Where logouts of users are told to, if anywhere.
@@ -454,11 +457,11 @@ func (x *ApplicationOIDCConfigAdded) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigAdded) GetAccessTokenType() v3alpha.AccessTokenType {
+func (x *ApplicationOIDCConfigAdded) GetAccessTokenType() v3alpha1.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return v3alpha.AccessTokenType(0)
+	return v3alpha1.AccessTokenType(0)
 }
 
 func (x *ApplicationOIDCConfigAdded) GetAccessTokenRoleAssertion() bool {
@@ -496,6 +499,13 @@ func (x *ApplicationOIDCConfigAdded) GetAdditionalOrigins() []string {
 	return nil
 }
 
+func (x *ApplicationOIDCConfigAdded) GetPlainJwtType() bool {
+	if x != nil {
+		return x.PlainJwtType
+	}
+	return false
+}
+
 func (x *ApplicationOIDCConfigAdded) GetSkipNativeAppSuccessPage() bool {
 	if x != nil {
 		return x.SkipNativeAppSuccessPage
@@ -528,7 +538,7 @@ type ApplicationOIDCConfigChanged struct {
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode *bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3,oneof" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType *v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
+	AccessTokenType *v3alpha1.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3,oneof" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -539,6 +549,8 @@ type ApplicationOIDCConfigChanged struct {
 	ClockSkew *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT.
+	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page that says so.
 	SkipNativeAppSuccessPage *bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3,oneof" json:"skip_native_app_success_page,omitempty"`
 	// Where logouts of users are told to, if anywhere.
@@ -626,11 +638,11 @@ func (x *ApplicationOIDCConfigChanged) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigChanged) GetAccessTokenType() v3alpha.AccessTokenType {
+func (x *ApplicationOIDCConfigChanged) GetAccessTokenType() v3alpha1.AccessTokenType {
 	if x != nil && x.AccessTokenType != nil {
 		return *x.AccessTokenType
 	}
-	return v3alpha.AccessTokenType(0)
+	return v3alpha1.AccessTokenType(0)
 }
 
 func (x *ApplicationOIDCConfigChanged) GetAccessTokenRoleAssertion() bool {
@@ -666,6 +678,13 @@ func (x *ApplicationOIDCConfigChanged) GetAdditionalOrigins() []string {
 		return x.AdditionalOrigins
 	}
 	return nil
+}
+
+func (x *ApplicationOIDCConfigChanged) GetPlainJwtType() bool {
+	if x != nil && x.PlainJwtType != nil {
+		return *x.PlainJwtType
+	}
+	return false
 }
 
 func (x *ApplicationOIDCConfigChanged) GetSkipNativeAppSuccessPage() bool {
@@ -925,7 +944,7 @@ var File_writ_event_v1_app_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
-	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
+	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
 	"\x10ApplicationAdded\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -948,7 +967,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId:&\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\"\xdc\a\n" +
+	"\x1bproject.application.removed\x12\x03app\"\x85\b\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -957,18 +976,20 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"grantTypes\x12L\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeR\x0fapplicationType\x12J\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeR\x0eauthMethodType\x12)\n" +
-	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12M\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12=\n" +
+	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12P\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12=\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bR\x18accessTokenRoleAssertion\x125\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bR\x14idTokenRoleAssertion\x12=\n" +
 	"\x1bid_token_userinfo_assertion\x18\v \x01(\bR\x18idTokenUserinfoAssertion\x128\n" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
-	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12>\n" +
+	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12$\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12>\n" +
 	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x125\n" +
 	"\x17back_channel_logout_uri\x18\x0f \x01(\tR\x14backChannelLogoutUri:0\xd2\xc1\x18,\n" +
-	"%project.application.config.oidc.added\x12\x03app\"\xfb\t\n" +
+	"%project.application.config.oidc.added\x12\x03app\"\xbc\n" +
+	"\n" +
 	"\x1cApplicationOIDCConfigChanged\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -977,17 +998,18 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"grantTypes\x12Q\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeH\x00R\x0fapplicationType\x88\x01\x01\x12O\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeH\x01R\x0eauthMethodType\x88\x01\x01\x12.\n" +
-	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12R\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeH\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
+	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12U\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeH\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bH\x04R\x18accessTokenRoleAssertion\x88\x01\x01\x12:\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bH\x05R\x14idTokenRoleAssertion\x88\x01\x01\x12B\n" +
 	"\x1bid_token_userinfo_assertion\x18\v \x01(\bH\x06R\x18idTokenUserinfoAssertion\x88\x01\x01\x128\n" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
-	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12C\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\aR\x18skipNativeAppSuccessPage\x88\x01\x01\x12:\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tH\bR\x14backChannelLogoutUri\x88\x01\x01:2\xd2\xc1\x18.\n" +
+	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12)\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12C\n" +
+	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\bR\x18skipNativeAppSuccessPage\x88\x01\x01\x12:\n" +
+	"\x17back_channel_logout_uri\x18\x0f \x01(\tH\tR\x14backChannelLogoutUri\x88\x01\x01:2\xd2\xc1\x18.\n" +
 	"'project.application.config.oidc.changed\x12\x03appB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
@@ -995,7 +1017,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x12_access_token_typeB\x1e\n" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
-	"\x1c_id_token_userinfo_assertionB\x1f\n" +
+	"\x1c_id_token_userinfo_assertionB\x11\n" +
+	"\x0f_plain_jwt_typeB\x1f\n" +
 	"\x1d_skip_native_app_success_pageB\x1a\n" +
 	"\x18_back_channel_logout_uri\"\x98\x01\n" +
 	"\x19ApplicationAPIConfigAdded\x12J\n" +
@@ -1048,7 +1071,7 @@ var file_writ_event_v1_app_proto_goTypes = []any{
 	(v3alpha.GrantType)(0),               // 15: writ.app.v3alpha.GrantType
 	(v3alpha.ApplicationType)(0),         // 16: writ.app.v3alpha.ApplicationType
 	(v3alpha.AuthMethodType)(0),          // 17: writ.app.v3alpha.AuthMethodType
-	(v3alpha.AccessTokenType)(0),         // 18: writ.app.v3alpha.AccessTokenType
+	(v3alpha1.AccessTokenType)(0),        // 18: writ.object.v3alpha.AccessTokenType
 	(*durationpb.Duration)(nil),          // 19: google.protobuf.Duration
 	(*timestamppb.Timestamp)(nil),        // 20: google.protobuf.Timestamp
 }
@@ -1057,13 +1080,13 @@ var file_writ_event_v1_app_proto_depIdxs = []int32{
 	15, // 1: writ.event.v1.ApplicationOIDCConfigAdded.grant_types:type_name -> writ.app.v3alpha.GrantType
 	16, // 2: writ.event.v1.ApplicationOIDCConfigAdded.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	17, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	18, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	18, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	19, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
 	14, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
 	15, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
 	16, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	17, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	18, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
+	18, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	19, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
 	17, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	17, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType

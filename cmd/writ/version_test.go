@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/writ-id/writ/impl/seed"
+)
+
+func TestWritVersionPrintsAVersion(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	root := newRoot()
+	root.SetOut(&out)
+	root.SetArgs([]string{"version"})
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`^v\d+\.\d+\.\d+[-+.0-9a-z]*\n$`).MatchString(out.String()) {
+		t.Errorf("got %q", out.String())
+	}
+}
+
+func TestAPipedStartTellsOneFactALineUnlessJSONIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for format, want := range map[string]string{"auto": "\n  Issuer          http://127.0.0.1:8080\n", "json": `"issuer":"http://127.0.0.1:8080"`} {
+		var out bytes.Buffer
+		d := dev{nodeFlags: nodeFlags{logFormat: format}}
+		if err := d.announce(&out, address{}, &seed.Applied{}, t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: got %q", format, out.String())
+		}
+	}
+}
+
+// address is a listener that nobody listens on.
+type address struct{ net.Listener }
+
+func (address) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080} }

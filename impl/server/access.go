@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
+)
+
+// exchange is an HTTP request under way and what its access line will say. It
+// stands in front of the writer of the answer to see the status.
+type exchange struct {
+	http.ResponseWriter
+	request policy.Request
+	status  int
+	http1   bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (e *exchange) WriteHeader(status int) {
+	if e.status == 0 && status >= http.StatusOK {
+		e.status = status
+		if status == http.StatusRequestEntityTooLarge && e.http1 { // nobody reads the rest
+			e.Header().Set("Connection", "close")
+		}
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (e *exchange) Write(p []byte) (int, error) {
+	if e.status == 0 {
+		e.status = http.StatusOK
+	}
+	return e.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher, which gRPC asks for.
+func (e *exchange) Flush() {
+	_ = http.NewResponseController(e.ResponseWriter).Flush() // what cannot be flushed arrives later
+}
+
+// Unwrap returns the writer behind it to http.ResponseController.
+func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// refused notes why a request is refused, if the writer of its answer is an exchange.
+func refused(w http.ResponseWriter, refusal *fault.Error) {
+	if e, ok := w.(*exchange); ok && e.request.Reason == "" {
+		e.request.Reason = refusal.Reason
+	}
+}
+
+// isProbe reports whether a path is asked for every few seconds by whoever runs the
+// node, who wants to hear of it when it fails.
+func isProbe(path string) bool {
+	switch path {
+	case "/livez", "/readyz", "/healthz", "/debug/healthz", "/debug/ready":
+		return true
+	}
+	return false
+}
+
+// logExchange writes the access line of an HTTP request. Nothing that the request
+// brought is in it but its ID, which is plain: paths and queries hold what people
+// put there.
+func (s *Server) logExchange(ctx context.Context, e *exchange, method string, begun time.Time) {
+	level := s.AccessLevel
+	if e.status == 0 {
+		e.status = http.StatusOK
+	}
+	if isProbe(e.request.Route) && e.status == http.StatusOK {
+		level = min(level, slog.LevelDebug)
+	}
+	if s.Logger.Enabled(ctx, level) {
+		s.writeAccess(ctx, level, &e.request, knownMethod(method), slog.Int("status", e.status), begun)
+	}
+}
+
+// logCall is the interceptor of native gRPC calls that writes their access lines. It
+// gives the call its ID, so that the chain logs the same one.
+func (s *Server) logCall(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	begun := time.Now()
+	request := policy.RequestFrom(ctx)
+	request.ID, request.Route = plainID(request.ID, s.NewID), info.FullMethod
+	res, err := next(policy.WithRequest(ctx, request), req)
+	level := s.AccessLevel
+	if request.Route == "/grpc.health.v1.Health/Check" && err == nil {
+		level = min(level, slog.LevelDebug)
+	}
+	if s.Logger.Enabled(ctx, level) {
+		s.writeAccess(ctx, level, request, "gRPC", slog.String("code", status.Code(err).String()), begun)
+	}
+	return res, err
+}
+
+// logStream is logCall for what streams, which only reflection and health do, and
+// for methods that are not served.
+func (s *Server) logStream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	begun := time.Now()
+	request := policy.RequestFrom(stream.Context())
+	request.ID = plainID(request.ID, s.NewID)
+	if info.FullMethod != "" && info.IsServerStream && strings.HasPrefix(info.FullMethod, "/grpc.") {
+		request.Route = info.FullMethod
+	}
+	err := next(service, stream)
+	if s.Logger.Enabled(stream.Context(), s.AccessLevel) {
+		s.writeAccess(stream.Context(), s.AccessLevel, request, "gRPC", slog.String("code", status.Code(err).String()), begun)
+	}
+	return err
+}
+
+func (s *Server) writeAccess(ctx context.Context, level slog.Level, request *policy.Request, method string, outcome slog.Attr, begun time.Time) {
+	s.Logger.LogAttrs(ctx, level, "request",
+		slog.String("method", method), slog.String("route", request.Route), outcome,
+		slog.Int64("duration_us", time.Since(begun).Microseconds()),
+		slog.String("request_id", request.ID), known("instance", request.Instance), known("client", request.Client),
+		known("user", request.User), known("reason", request.Reason))
+}
+
+// known is an attribute that is left out when it has no value.
+func known(key, value string) slog.Attr {
+	if value == "" {
+		return slog.Attr{}
+	}
+	return slog.String(key, value)
+}
+
+// knownMethod returns a method of HTTP; what is none is a text of the caller.
+func knownMethod(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+		return method
+	}
+	return "other"
+}
