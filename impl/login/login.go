@@ -87,7 +87,7 @@ type Problem struct {
 type Pages struct {
 	Config
 	queries   *db.Queries
-	languages *cache.Cache[string, []string] // of instances, the default one first
+	languages *cache.Cache[string, []string] // of instances and organizations, the default one first
 }
 
 // New returns Pages over c.

@@ -62,7 +62,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 	policy.RequestFrom(r.Context()).Instance = instance.ID
 	r = r.WithContext(fair.With(r.Context(), instance.ID))
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
-	v.words = p.wordsFor(r, instance, "")
+	v.words = p.wordsFor(r, instance, "", "")
 	switch {
 	case r.URL.Path == pathDoor:
 		return v.serveDoor()
@@ -90,7 +90,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		return refuse(http.StatusMethodNotAllowed, "method_not_allowed")
 	}
-	v.words = p.wordsFor(r, instance, v.flow.GetLanguage())
+	v.words = p.wordsFor(r, instance, v.flow.GetOrgId(), v.flow.GetLanguage())
 	if r.Method == http.MethodPost {
 		return s.take(v)
 	}

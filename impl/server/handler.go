@@ -3,8 +3,11 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,8 +34,8 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact[path] = handler
 	}
 	if s.Dev != nil {
-		exact["/_dev/messages"] = message.Handler(s.DB)
-		exact["/_dev/clock"] = s.Dev.Clock
+		exact["/_dev/messages"] = s.Dev.only(message.Handler(s.DB))
+		exact["/_dev/clock"] = s.Dev.only(s.Dev.Clock)
 	}
 	public, pages := withLimit(s.oauth()), withLimit(s.pages.Handler())
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -74,7 +77,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		header["Cache-Control"] = noStore
 		if mux := rest.find(r.URL.Path); mux != nil {
 			receive(policy.MaxRequestBytes, mux)
-		} else if handler, ok := procedures[r.URL.Path]; ok {
+		} else if handler, ok := procedures[r.URL.Path]; ok && r.URL.RawPath == "" { // a procedure has one spelling
 			request.Route = r.URL.Path
 			receive(maxWebBytes, handler)
 		} else if s.SharedHTTP2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
@@ -82,6 +85,26 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		} else {
 			writeFault(w, unknownPath(r.URL.Path))
 		}
+	})
+}
+
+// only serves a path of development to who names the node as this machine, or by one
+// of the hosts that were told: a page from elsewhere whose name leads here (DNS
+// rebinding), or that sends a form here, is not who develops.
+func (d *Dev) only(handler http.Handler) http.Handler {
+	handler = http.NewCrossOriginProtection().Handler(handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.ToLower(strings.Trim(host, "[]"))
+		at, _ := netip.ParseAddr(host)
+		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && !at.IsLoopback() && !slices.Contains(d.Hosts, host) {
+			writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
+			return
+		}
+		handler.ServeHTTP(w, r)
 	})
 }
 

@@ -195,6 +195,7 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 			}
 			req.Body = body
 		}
+		req.Header.Del("Grpc-Timeout") // the gateway would heed it; it is none of HTTP
 		next(w, req, params)
 	}
 }

@@ -87,9 +87,11 @@ type External struct {
 }
 
 // Dev is what a node has in development: messages stay with their codes, and
-// anybody sees them at GET /_dev/messages and moves the clock at /_dev/clock.
+// anybody on this machine sees them at GET /_dev/messages and moves the clock at
+// /_dev/clock.
 type Dev struct {
 	Clock *clock.Clock // what Config.Now reads
+	Hosts []string     // under which /_dev is served, besides those of this machine, in lower case
 }
 
 // Server serves until it is told to drain.
