@@ -146,7 +146,6 @@ func (v *visit) openDoor(sealed string) (*tokenv1.Door, error) {
 // serveDoor shows what the link of a message does, and does it when that is confirmed: who
 // scans mail follows links, too.
 func (v *visit) serveDoor() error {
-	v.words = v.wordsFor(v.r, v.instance, "")
 	if v.r.Method == http.MethodPost {
 		if err := v.readForm(v.w, v.r); err != nil {
 			return err
