@@ -3771,7 +3771,7 @@ type OIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
 
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
@@ -3821,7 +3821,7 @@ type OIDCConfigInput struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
@@ -4087,7 +4087,7 @@ type PatchOIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
