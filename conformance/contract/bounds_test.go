@@ -260,9 +260,9 @@ func (s *suite) breakField(report *report, op *operation, req proto.Message, at 
 			continue
 		}
 		report.tried++
-		over := s.transports[1:4][report.tried%3]
+		over := s.transports[1:5][report.tried%4]
 		s.blamed(breach.name+" over "+over.name(), over.call(s.t, s.wrong(), s.AdminToken, broken), breach.field, breach.reason)
-		rest := s.transports[4]
+		rest := s.transports[len(s.transports)-1]
 		switch {
 		case place == "body" && len(at) == 1 && !broken.ProtoReflect().Has(at[0]): // REST has no body that is not there
 		case place == "path" && breach.name == "empty":
@@ -314,7 +314,7 @@ func (s *suite) keepsTo(report *report, op *operation, req proto.Message, at loc
 			continue // the rules do not allow it here
 		}
 		report.tried++
-		got := s.transports[1+i%4].call(s.t, s.t.Context(), token, with)
+		got := s.transports[1+i%6].call(s.t, s.t.Context(), token, with)
 		if got.refusal != nil && (got.code() == codes.Internal || got.code() == codes.Unavailable || got.reason() == "INVALID_FIELD") {
 			s.t.Errorf("%s: the contract allows %q, got %s", at, value, got)
 		}
@@ -497,7 +497,7 @@ func (s *suite) sendChanged(op *operation, req proto.Message, change func(*http.
 	}
 	request.Header.Set("Authorization", "Bearer "+s.AdminToken)
 	change(request)
-	return s.transports[4].(plain).send(s.t, op, request)
+	return s.transports[len(s.transports)-1].(plain).send(s.t, op, request)
 }
 
 // breakQuery puts parameters into the query that are unknown, doubled or no

@@ -198,16 +198,20 @@ func TestSEC231_OnlyTheAuthorizationHeaderCarriesAToken(t *testing.T) {
 		{"a header with an underscore", func(r *http.Request) { r.Header["authorization_"] = []string{"Bearer " + token} }, 401},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := get(test.change); got.http != test.want {
+			got := get(test.change)
+			if got.http != test.want {
 				t.Errorf("got %s, want HTTP %d", got, test.want)
+			}
+			if repeated := strings.HasPrefix(test.name, "two"); repeated != (got.refusal != nil && got.reason() == "TOKEN_REPEATED") {
+				t.Errorf("got %s, called repeated: %t", got, !repeated)
 			}
 		})
 	}
 	t.Run("gRPC metadata twice", func(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+token, "authorization", "Bearer "+token)
 		_, err := actionv3.NewServiceActionsClient(dial(t, s.Server)).ListAvailableExecutionMethods(ctx, &actionv3.ListAvailableExecutionMethodsRequest{})
-		if status.Code(err) != codes.Unauthenticated {
-			t.Errorf("got %v, want Unauthenticated", err)
+		if status.Code(err) != codes.Unauthenticated || !strings.Contains(err.Error(), "repeated") {
+			t.Errorf("got %v, want Unauthenticated, repeated", err)
 		}
 	})
 	t.Run("the query of a gRPC-web call", func(t *testing.T) {

@@ -65,7 +65,7 @@ func TestSEC238_AFeatureThatIsOffIsOffEverywhereAtOnce(t *testing.T) {
 		name, transports := strings.ToLower(strings.TrimPrefix(feature.String(), "FEATURE_")), all.transports
 		req, err := example(t, all.Server, op)
 		if err != nil {
-			req, transports = op.question(), transports[1:4] // it is refused before it is looked at
+			req, transports = op.question(), transports[1:6] // it is refused before it is looked at
 		}
 		set(name, false)
 		for _, over := range transports {

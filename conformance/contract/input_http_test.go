@@ -184,12 +184,9 @@ func wrongHTTP(target string) []wrong {
 		typed("JSON in UTF-16", "application/json; charset=utf-16", nil),
 		typed("compressed JSON", "", map[string]string{"Content-Encoding": "gzip"}),
 		typed("brotli", "", map[string]string{"Content-Encoding": "br"}),
-		{name: "gRPC-web as JSON", http: post(actionv3.ServiceActions_GetTarget_FullMethodName, "{}"), status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE"},
-		{name: "the Connect protocol", http: &httpInput{
-			verb: http.MethodPost, path: actionv3.ServiceActions_GetTarget_FullMethodName, body: "{}", header: map[string]string{"Connect-Protocol-Version": "1"},
-		}, status: http.StatusUnsupportedMediaType, reason: "UNSUPPORTED_MEDIA_TYPE"},
-
 		framed("gRPC-web in JSON", "application/grpc-web+json"),
+		framed("a stream of Connect", "application/connect+proto"),
+		framed("a stream of Connect in JSON", "application/connect+json"),
 		framed("gRPC-web text in JSON", "application/grpc-web-text+json"),
 		framed("gRPC in JSON", "application/grpc+json"),
 		framed("gRPC-web in another codec", "application/grpc-web+thrift"),

@@ -3,6 +3,7 @@ package contract
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"math"
 	"net/http"
@@ -171,5 +172,63 @@ func TestSEC230_WhatIsNotServedIsRefused(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestConnectReadsJSONAsStrictlyAsREST sends what protojson would let pass, and what
+// it would refuse without saying where. What REST calls name is target.name here.
+func TestConnectReadsJSONAsStrictlyAsREST(t *testing.T) {
+	all := newSuite(t)
+	for _, test := range []struct{ name, body, code, reason, field string }{
+		{"an unknown member", `{"target":{"name":"a","colour":"red"}}`, "invalid_argument", "UNKNOWN_FIELD", "target.colour"},
+		{"null", `{"target":{"name":null}}`, "invalid_argument", "NULL_VALUE", "target.name"},
+		{"a member twice", `{"target":{"name":"a","name":"b"}}`, "invalid_argument", "DUPLICATE_FIELD", "target.name"},
+		{"two members of a oneof", `{"target":{"isAsync":true,"interruptOnError":true}}`, "invalid_argument", "ONEOF_CONFLICT", "target.interruptOnError"},
+		{"another type", `{"target":{"name":1}}`, "invalid_argument", "WRONG_TYPE", "target.name"},
+		{"no JSON", `{"target":`, "invalid_argument", "MALFORMED_JSON", ""},
+		{"nothing", ``, "invalid_argument", "BODY_MISSING", ""},
+		{"something behind it", good + good, "invalid_argument", "UNKNOWN_FIELD", "name"},
+		{"a rule of the contract", `{"target":` + good[:len(good)-len(`"1s"}`)] + `"0s"}}`, "invalid_argument", "INVALID_FIELD", "target.timeout"},
+		{"one byte too many", `{"target":` + good + strings.Repeat(" ", 1<<20), "resource_exhausted", "REQUEST_TOO_LARGE", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := all.in(t)
+			s.writesNothing(func() {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.Issuer+create, strings.NewReader(test.body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				request.Header.Set("Authorization", "Bearer "+s.AdminToken)
+				request.Header.Set("Content-Type", "application/json")
+				response, err := http.DefaultClient.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer response.Body.Close()
+				var refusal struct {
+					Code    string
+					Details []struct {
+						Type  string
+						Debug struct {
+							Reason          string
+							FieldViolations []struct{ Field string }
+						}
+					}
+				}
+				if err := json.NewDecoder(response.Body).Decode(&refusal); err != nil {
+					t.Fatal(err)
+				}
+				reason, field := "", ""
+				for _, detail := range refusal.Details {
+					reason += detail.Debug.Reason
+					for _, violation := range detail.Debug.FieldViolations {
+						field += violation.Field
+					}
+				}
+				if refusal.Code != test.code || reason != test.reason || field != test.field {
+					t.Errorf("got %s, %s at %q, want %s, %s at %q", refusal.Code, reason, field, test.code, test.reason, test.field)
+				}
+			})
+		})
 	}
 }

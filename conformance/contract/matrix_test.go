@@ -78,7 +78,7 @@ func TestSEC230_EveryOperationRefusesAndAnswersAlike(t *testing.T) {
 			s.writesNothing(func() {
 				if err == nil {
 					s.refusesAndAnswersAlike(op, req)
-				} else if got := s.alike(s.transports[1:4], "", op.question()); got.code() != codes.Unauthenticated { // REST asks for a path first
+				} else if got := s.alike(s.transports[1:6], "", op.question()); got.code() != codes.Unauthenticated { // REST asks for a path first
 					t.Errorf("without a token: got %s, want Unauthenticated", got)
 				}
 			})

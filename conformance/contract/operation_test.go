@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -136,6 +138,41 @@ func (r rule) place(field protoreflect.FieldDescriptor) string {
 		return "body"
 	}
 	return "query"
+}
+
+// inMessage makes the paths in a refusal of REST those of the message, which the other
+// transports use: REST names the members of its body, path and query.
+func (o *operation) inMessage(refusal *spb.Status) {
+	field := o.method.Input().Fields().ByName(protoreflect.Name(o.rule().body))
+	if refusal == nil || field == nil || (outcome{refusal: refusal}).reason() == "UNKNOWN_PARAMETER" { // of the query
+		return
+	}
+	for _, detail := range refusal.GetDetails() {
+		bad := &errdetails.BadRequest{}
+		if !detail.MessageIs(bad) || detail.UnmarshalTo(bad) != nil {
+			continue
+		}
+		for _, violation := range bad.GetFieldViolations() {
+			old := violation.GetField()
+			first, _, _ := strings.Cut(old, ".")
+			switch outside := o.method.Input().Fields().ByJSONName(first); {
+			case old == "", outside != nil && o.rule().place(outside) != "body":
+				continue
+			case old == "body":
+				violation.Field = field.JSONName()
+			case strings.HasPrefix(old, "["):
+				violation.Field = field.JSONName() + old
+			default:
+				violation.Field = field.JSONName() + "." + old
+			}
+			if rest, named := strings.CutPrefix(refusal.GetMessage(), old+": "); named {
+				refusal.Message = violation.GetField() + ": " + rest
+			}
+		}
+		if err := detail.MarshalFrom(bad); err != nil {
+			panic(err) // it was one
+		}
+	}
 }
 
 // parts are what an HTTP request is made of.

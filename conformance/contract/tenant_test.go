@@ -416,7 +416,7 @@ func (o *tenant) make(op *operation, base proto.Message, newest bool) error {
 // create calls an operation, with another name when the name is taken.
 func (o *tenant) create(op *operation, req proto.Message) outcome {
 	for number := 1; ; number++ {
-		got := o.transports[4].call(o.t, harness.WrongOnPurpose(o.t.Context()), o.token, req)
+		got := o.transports[len(o.transports)-1].call(o.t, harness.WrongOnPurpose(o.t.Context()), o.token, req)
 		if got.refusal == nil || got.code() != codes.AlreadyExists || number > 20 {
 			return got
 		}

@@ -81,8 +81,10 @@ func transportsTo(t *testing.T, server *harness.Server, host string) []transport
 	known := []transport{
 		rest{client},
 		rpc{conn},
-		web{"gRPC-web", &http.Client{Transport: harness.Guard(base)}, server.Issuer},
-		web{"gRPC-web text", &http.Client{Transport: harness.Guard(textForm{base})}, server.Issuer},
+		web{"gRPC-web", &http.Client{Transport: harness.Guard(base)}, server.Issuer, connect.WithGRPCWeb()},
+		web{"gRPC-web text", &http.Client{Transport: harness.Guard(textForm{base})}, server.Issuer, connect.WithGRPCWeb()},
+		web{"Connect", &http.Client{Transport: harness.Guard(base)}, server.Issuer, connect.WithClientOptions()},
+		connectJSON{&http.Client{Transport: harness.Guard(base)}, server.Issuer},
 		plain{checked, server.Issuer},
 	}
 	transportsOf.known[server.Issuer+" "+host] = known
@@ -165,6 +167,7 @@ func ofJSON(t testing.TB, from transport, op *operation, status int, header http
 	if err := protojson.Unmarshal(body, into); err != nil {
 		return lost(t, from, fmt.Errorf("HTTP %d: %w: %s", status, err, body))
 	}
+	op.inMessage(out.refusal)
 	out.check(t)
 	return out
 }
@@ -283,11 +286,12 @@ func (r rpc) send(_ testing.TB, ctx context.Context, token, method string, messa
 	return answer.bytes, outcome{}
 }
 
-// web calls gRPC-web, as browsers do, over HTTP/1.1.
+// web calls gRPC-web or Connect, as browsers do, over HTTP/1.1.
 type web struct {
-	form   string
-	client *http.Client
-	issuer string
+	form     string
+	client   *http.Client
+	issuer   string
+	protocol connect.ClientOption
 }
 
 func (w web) name() string { return w.form }
@@ -303,7 +307,7 @@ func (w web) send(t testing.TB, ctx context.Context, token, method string, messa
 	if token != "" {
 		call.Header().Set("Authorization", "Bearer "+token)
 	}
-	answer, err := connect.NewClient[raw, raw](w.client, w.issuer+method, connect.WithGRPCWeb(), connect.WithCodec(rawCodec{})).CallUnary(ctx, call)
+	answer, err := connect.NewClient[raw, raw](w.client, w.issuer+method, w.protocol, connect.WithCodec(rawCodec{})).CallUnary(ctx, call)
 	if err == nil {
 		return answer.Msg.bytes, outcome{header: answer.Header()}
 	}
@@ -313,6 +317,50 @@ func (w web) send(t testing.TB, ctx context.Context, token, method string, messa
 	}
 	return nil, outcome{refusal: statusOf(refusal), header: refusal.Meta()}
 }
+
+// connectJSON calls Connect with messages in JSON.
+type connectJSON struct {
+	client *http.Client
+	issuer string
+}
+
+func (connectJSON) name() string { return "Connect JSON" }
+
+func (c connectJSON) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
+	t.Helper()
+	op := operationOf(req)
+	text, err := protojson.Marshal(req)
+	if err != nil {
+		return lost(t, c, err)
+	}
+	call := connect.NewRequest(&raw{text})
+	if token != "" {
+		call.Header().Set("Authorization", "Bearer "+token)
+	}
+	answer, err := connect.NewClient[raw, raw](c.client, c.issuer+op.path(), connect.WithCodec(rawJSON{})).CallUnary(ctx, call)
+	out := outcome{}
+	if err == nil {
+		out.message, out.header = op.answer(), answer.Header()
+		if err := protojson.Unmarshal(answer.Msg.bytes, out.message); err != nil {
+			return lost(t, c, err)
+		}
+		if err := harness.FindSecret(op.path(), answer.Msg.bytes); err != nil {
+			return lost(t, c, err)
+		}
+	} else if refusal, ok := errors.AsType[*connect.Error](err); ok {
+		out.refusal, out.header = statusOf(refusal), refusal.Meta()
+	} else {
+		return lost(t, c, err)
+	}
+	out.check(t)
+	return out
+}
+
+// rawJSON is rawCodec for JSON.
+type rawJSON struct{ rawCodec }
+
+// Name implements the codecs of connect.
+func (rawJSON) Name() string { return "json" }
 
 // textForm turns gRPC-web into its text form and back: everything in base64.
 type textForm struct{ base http.RoundTripper }

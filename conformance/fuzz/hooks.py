@@ -210,7 +210,7 @@ def with_names(value, schema, root):
     for part in schema.get("allOf", []):
         value = with_names(value, part, root)
     if schema.get("type") == "string" and schema.get("enum") and isinstance(value, int) and not isinstance(value, bool):
-        return schema["enum"][0]
+        return schema["enum"][-1]
     if isinstance(value, list) and "items" in schema:
         return [with_names(item, schema["items"], root) for item in value]
     if isinstance(value, dict):

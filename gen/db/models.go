@@ -40,6 +40,8 @@ type App struct {
 	Sequence                 int64      `db:"sequence"`
 	CreationDate             time.Time  `db:"creation_date"`
 	ChangeDate               time.Time  `db:"change_date"`
+	Trusted                  bool       `db:"trusted"`
+	PlainJwtType             bool       `db:"plain_jwt_type"`
 }
 
 type AppKey struct {

@@ -167,7 +167,7 @@ func (q *Queries) MayUseProject(ctx context.Context, db DBTX, arg MayUseProjectP
 }
 
 const oAuthClient = `-- name: OAuthClient :one
-SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.skip_native_app_success_page, a.back_channel_logout_uri, a.sequence, a.creation_date, a.change_date, p.project_role_assertion, p.project_role_check, p.has_project_check,
+SELECT a.instance_id, a.id, a.org_id, a.project_id, a.name, a.name_folded, a.type, a.state, a.client_id, a.auth_method_type, a.secret_hash, a.old_secret_hash, a.old_secret_until, a.redirect_uris, a.post_logout_redirect_uris, a.response_types, a.grant_types, a.application_type, a.development_mode, a.access_token_type, a.access_token_role_assertion, a.id_token_role_assertion, a.id_token_userinfo_assertion, a.clock_skew_nanos, a.additional_origins, a.skip_native_app_success_page, a.back_channel_logout_uri, a.sequence, a.creation_date, a.change_date, a.trusted, a.plain_jwt_type, p.project_role_assertion, p.project_role_check, p.has_project_check,
     (a.state = 1 AND p.state = 1 AND o.state = 1)::bool AS active,
     ARRAY(SELECT r.key FROM project_roles r WHERE r.instance_id = a.instance_id AND r.project_id = a.project_id ORDER BY r.key LIMIT 5000)::text[] AS role_keys,
     coalesce((SELECT jsonb_agg(jsonb_build_object('id', k.id, 'key', k.public_key, 'until', k.expiration_date)) FROM app_keys k WHERE k.instance_id = a.instance_id AND k.app_id = a.id), '[]')::jsonb AS keys
@@ -227,6 +227,8 @@ func (q *Queries) OAuthClient(ctx context.Context, db DBTX, arg OAuthClientParam
 		&i.App.Sequence,
 		&i.App.CreationDate,
 		&i.App.ChangeDate,
+		&i.App.Trusted,
+		&i.App.PlainJwtType,
 		&i.ProjectRoleAssertion,
 		&i.ProjectRoleCheck,
 		&i.HasProjectCheck,
@@ -660,13 +662,18 @@ func (q *Queries) SweepRevoked(ctx context.Context, db DBTX, arg SweepRevokedPar
 }
 
 const tokenOwner = `-- name: TokenOwner :one
-SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username, u.org_id::text AS org_id FROM personal_access_tokens t
+SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
+    (u.org_id = $1::text OR EXISTS (
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = $2::text AND ug.state = 1))::bool AS is_known
+FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
-WHERE t.instance_id = $1 AND t.token_hash = $2 AND u.state = 1 AND o.state = 1 AND (t.expiration_date IS NULL OR t.expiration_date > $3::timestamptz)
+WHERE t.instance_id = $3 AND t.token_hash = $4 AND u.state = 1 AND o.state = 1 AND (t.expiration_date IS NULL OR t.expiration_date > $5::timestamptz)
 `
 
 type TokenOwnerParams struct {
+	OrgID      string    `db:"org_id"`
+	ProjectID  string    `db:"project_id"`
 	InstanceID string    `db:"instance_id"`
 	TokenHash  []byte    `db:"token_hash"`
 	Now        time.Time `db:"now"`
@@ -678,12 +685,19 @@ type TokenOwnerRow struct {
 	ExpirationDate *time.Time `db:"expiration_date"`
 	CreationDate   time.Time  `db:"creation_date"`
 	Username       string     `db:"username"`
-	OrgID          string     `db:"org_id"`
+	IsKnown        bool       `db:"is_known"`
 }
 
-// The user of a personal access token, if both are good now.
+// The user of a personal access token, if both are good now, and whether a client knows
+// them: of their organization, or of a project that they have roles in.
 func (q *Queries) TokenOwner(ctx context.Context, db DBTX, arg TokenOwnerParams) (TokenOwnerRow, error) {
-	row := db.QueryRow(ctx, tokenOwner, arg.InstanceID, arg.TokenHash, arg.Now)
+	row := db.QueryRow(ctx, tokenOwner,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.InstanceID,
+		arg.TokenHash,
+		arg.Now,
+	)
 	var i TokenOwnerRow
 	err := row.Scan(
 		&i.ID,
@@ -691,7 +705,7 @@ func (q *Queries) TokenOwner(ctx context.Context, db DBTX, arg TokenOwnerParams)
 		&i.ExpirationDate,
 		&i.CreationDate,
 		&i.Username,
-		&i.OrgID,
+		&i.IsKnown,
 	)
 	return i, err
 }

@@ -151,18 +151,18 @@ func (e OAuthErrorError) Valid() bool {
 	}
 }
 
-// Defines values for TokenResponseTokenType.
+// Defines values for TokenReplyTokenType.
 const (
-	TokenResponseTokenTypeBearer TokenResponseTokenType = "Bearer"
-	TokenResponseTokenTypeNA     TokenResponseTokenType = "N_A"
+	TokenReplyTokenTypeBearer TokenReplyTokenType = "Bearer"
+	TokenReplyTokenTypeNA     TokenReplyTokenType = "N_A"
 )
 
-// Valid indicates whether the value is a known member of the TokenResponseTokenType enum.
-func (e TokenResponseTokenType) Valid() bool {
+// Valid indicates whether the value is a known member of the TokenReplyTokenType enum.
+func (e TokenReplyTokenType) Valid() bool {
 	switch e {
-	case TokenResponseTokenTypeBearer:
+	case TokenReplyTokenTypeBearer:
 		return true
-	case TokenResponseTokenTypeNA:
+	case TokenReplyTokenTypeNA:
 		return true
 	default:
 		return false
@@ -230,99 +230,6 @@ type AuthorizationRequest struct {
 
 	// UiLocales Space-separated languages in order of preference.
 	UiLocales string `json:"ui_locales,omitempty"`
-}
-
-// Configuration The provider's metadata (OpenID Connect Discovery, section 3).
-type Configuration struct {
-	// AcrValuesSupported See OpenID Connect Discovery.
-	AcrValuesSupported *[]string `json:"acr_values_supported,omitempty"`
-
-	// AuthorizationEndpoint See OpenID Connect Discovery.
-	AuthorizationEndpoint string `json:"authorization_endpoint"`
-
-	// AuthorizationResponseIssParameterSupported See OpenID Connect Discovery.
-	AuthorizationResponseIssParameterSupported bool `json:"authorization_response_iss_parameter_supported"`
-
-	// ClaimTypesSupported See OpenID Connect Discovery.
-	ClaimTypesSupported []string `json:"claim_types_supported"`
-
-	// ClaimsParameterSupported See OpenID Connect Discovery.
-	ClaimsParameterSupported bool `json:"claims_parameter_supported"`
-
-	// ClaimsSupported See OpenID Connect Discovery.
-	ClaimsSupported []string `json:"claims_supported"`
-
-	// CodeChallengeMethodsSupported See OpenID Connect Discovery.
-	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
-
-	// EndSessionEndpoint See OpenID Connect Discovery.
-	EndSessionEndpoint string `json:"end_session_endpoint"`
-
-	// GrantTypesSupported See OpenID Connect Discovery.
-	GrantTypesSupported []string `json:"grant_types_supported"`
-
-	// IdTokenSigningAlgValuesSupported See OpenID Connect Discovery.
-	IdTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
-
-	// IntrospectionEndpoint See OpenID Connect Discovery.
-	IntrospectionEndpoint string `json:"introspection_endpoint"`
-
-	// IntrospectionEndpointAuthMethodsSupported See OpenID Connect Discovery.
-	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
-
-	// IntrospectionEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
-	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
-
-	// Issuer See OpenID Connect Discovery.
-	Issuer string `json:"issuer"`
-
-	// JwksUri See OpenID Connect Discovery.
-	JwksUri string `json:"jwks_uri"`
-
-	// PromptValuesSupported See OpenID Connect Discovery.
-	PromptValuesSupported []string `json:"prompt_values_supported"`
-
-	// RequestParameterSupported See OpenID Connect Discovery.
-	RequestParameterSupported bool `json:"request_parameter_supported"`
-
-	// RequestUriParameterSupported See OpenID Connect Discovery.
-	RequestUriParameterSupported bool `json:"request_uri_parameter_supported"`
-
-	// ResponseModesSupported See OpenID Connect Discovery.
-	ResponseModesSupported []string `json:"response_modes_supported"`
-
-	// ResponseTypesSupported See OpenID Connect Discovery.
-	ResponseTypesSupported []string `json:"response_types_supported"`
-
-	// RevocationEndpoint See OpenID Connect Discovery.
-	RevocationEndpoint string `json:"revocation_endpoint"`
-
-	// RevocationEndpointAuthMethodsSupported See OpenID Connect Discovery.
-	RevocationEndpointAuthMethodsSupported []string `json:"revocation_endpoint_auth_methods_supported"`
-
-	// RevocationEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
-	RevocationEndpointAuthSigningAlgValuesSupported []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
-
-	// ScopesSupported See OpenID Connect Discovery.
-	ScopesSupported []string `json:"scopes_supported"`
-
-	// SubjectTypesSupported See OpenID Connect Discovery.
-	SubjectTypesSupported []string `json:"subject_types_supported"`
-
-	// TokenEndpoint See OpenID Connect Discovery.
-	TokenEndpoint string `json:"token_endpoint"`
-
-	// TokenEndpointAuthMethodsSupported See OpenID Connect Discovery.
-	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
-
-	// TokenEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
-	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
-
-	// UiLocalesSupported See OpenID Connect Discovery.
-	UiLocalesSupported *[]string `json:"ui_locales_supported,omitempty"`
-
-	// UserinfoEndpoint See OpenID Connect Discovery.
-	UserinfoEndpoint string `json:"userinfo_endpoint"`
 }
 
 // Introspection What an access token is (RFC 7662, section 2.2); more claims by its scopes.
@@ -472,6 +379,99 @@ type OAuthError struct {
 // OAuthErrorError What kind of refusal it is.
 type OAuthErrorError string
 
+// ProviderMetadata The provider's metadata (OpenID Connect Discovery, section 3).
+type ProviderMetadata struct {
+	// AcrValuesSupported See OpenID Connect Discovery.
+	AcrValuesSupported *[]string `json:"acr_values_supported,omitempty"`
+
+	// AuthorizationEndpoint See OpenID Connect Discovery.
+	AuthorizationEndpoint string `json:"authorization_endpoint"`
+
+	// AuthorizationResponseIssParameterSupported See OpenID Connect Discovery.
+	AuthorizationResponseIssParameterSupported bool `json:"authorization_response_iss_parameter_supported"`
+
+	// ClaimTypesSupported See OpenID Connect Discovery.
+	ClaimTypesSupported []string `json:"claim_types_supported"`
+
+	// ClaimsParameterSupported See OpenID Connect Discovery.
+	ClaimsParameterSupported bool `json:"claims_parameter_supported"`
+
+	// ClaimsSupported See OpenID Connect Discovery.
+	ClaimsSupported []string `json:"claims_supported"`
+
+	// CodeChallengeMethodsSupported See OpenID Connect Discovery.
+	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
+
+	// EndSessionEndpoint See OpenID Connect Discovery.
+	EndSessionEndpoint string `json:"end_session_endpoint"`
+
+	// GrantTypesSupported See OpenID Connect Discovery.
+	GrantTypesSupported []string `json:"grant_types_supported"`
+
+	// IdTokenSigningAlgValuesSupported See OpenID Connect Discovery.
+	IdTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
+
+	// IntrospectionEndpoint See OpenID Connect Discovery.
+	IntrospectionEndpoint string `json:"introspection_endpoint"`
+
+	// IntrospectionEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
+
+	// IntrospectionEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+
+	// Issuer See OpenID Connect Discovery.
+	Issuer string `json:"issuer"`
+
+	// JwksUri See OpenID Connect Discovery.
+	JwksUri string `json:"jwks_uri"`
+
+	// PromptValuesSupported See OpenID Connect Discovery.
+	PromptValuesSupported []string `json:"prompt_values_supported"`
+
+	// RequestParameterSupported See OpenID Connect Discovery.
+	RequestParameterSupported bool `json:"request_parameter_supported"`
+
+	// RequestUriParameterSupported See OpenID Connect Discovery.
+	RequestUriParameterSupported bool `json:"request_uri_parameter_supported"`
+
+	// ResponseModesSupported See OpenID Connect Discovery.
+	ResponseModesSupported []string `json:"response_modes_supported"`
+
+	// ResponseTypesSupported See OpenID Connect Discovery.
+	ResponseTypesSupported []string `json:"response_types_supported"`
+
+	// RevocationEndpoint See OpenID Connect Discovery.
+	RevocationEndpoint string `json:"revocation_endpoint"`
+
+	// RevocationEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthMethodsSupported []string `json:"revocation_endpoint_auth_methods_supported"`
+
+	// RevocationEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthSigningAlgValuesSupported []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
+
+	// ScopesSupported See OpenID Connect Discovery.
+	ScopesSupported []string `json:"scopes_supported"`
+
+	// SubjectTypesSupported See OpenID Connect Discovery.
+	SubjectTypesSupported []string `json:"subject_types_supported"`
+
+	// TokenEndpoint See OpenID Connect Discovery.
+	TokenEndpoint string `json:"token_endpoint"`
+
+	// TokenEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+
+	// TokenEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+
+	// UiLocalesSupported See OpenID Connect Discovery.
+	UiLocalesSupported *[]string `json:"ui_locales_supported,omitempty"`
+
+	// UserinfoEndpoint See OpenID Connect Discovery.
+	UserinfoEndpoint string `json:"userinfo_endpoint"`
+}
+
 // RevocationRequest Which token it is.
 type RevocationRequest struct {
 	// ClientAssertion A JWT signed by it (private_key_jwt).
@@ -511,6 +511,33 @@ type Status_Details_Item struct {
 	Type                 string                 `json:"@type"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
+
+// TokenReply Tokens (RFC 6749, section 5.1; RFC 8693, section 2.2).
+type TokenReply struct {
+	// AccessToken The access token; the issued token of an exchange.
+	AccessToken string `json:"access_token"`
+
+	// ExpiresIn Seconds until it ends.
+	ExpiresIn int64 `json:"expires_in"`
+
+	// IdToken Who the user is.
+	IdToken string `json:"id_token,omitempty"`
+
+	// IssuedTokenType What an exchange issued.
+	IssuedTokenType string `json:"issued_token_type,omitempty"`
+
+	// RefreshToken Gets the next tokens.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// Scope What was granted.
+	Scope string `json:"scope,omitempty"`
+
+	// TokenType How it is used.
+	TokenType TokenReplyTokenType `json:"token_type"`
+}
+
+// TokenReplyTokenType How it is used.
+type TokenReplyTokenType string
 
 // TokenRequest What a client asks of the token endpoint; what is needed depends on grant_type.
 type TokenRequest struct {
@@ -568,33 +595,6 @@ type TokenRequest struct {
 	// SubjectTokenType What the subject token is.
 	SubjectTokenType string `json:"subject_token_type,omitempty"`
 }
-
-// TokenResponse Tokens (RFC 6749, section 5.1; RFC 8693, section 2.2).
-type TokenResponse struct {
-	// AccessToken The access token; the issued token of an exchange.
-	AccessToken string `json:"access_token"`
-
-	// ExpiresIn Seconds until it ends.
-	ExpiresIn int64 `json:"expires_in"`
-
-	// IdToken Who the user is.
-	IdToken string `json:"id_token,omitempty"`
-
-	// IssuedTokenType What an exchange issued.
-	IssuedTokenType string `json:"issued_token_type,omitempty"`
-
-	// RefreshToken Gets the next tokens.
-	RefreshToken string `json:"refresh_token,omitempty"`
-
-	// Scope What was granted.
-	Scope string `json:"scope,omitempty"`
-
-	// TokenType How it is used.
-	TokenType TokenResponseTokenType `json:"token_type"`
-}
-
-// TokenResponseTokenType How it is used.
-type TokenResponseTokenType string
 
 // UserInfo Claims of a user (OpenID Connect Core, section 5.1); which, the scopes say.
 type UserInfo struct {

@@ -17,21 +17,21 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
-// Defines values for APIConfigInputAuthMethodType.
+// Defines values for AccessTokenType.
 const (
-	APIConfigInputAuthMethodTypeAUTHMETHODTYPEBASIC         APIConfigInputAuthMethodType = "AUTH_METHOD_TYPE_BASIC"
-	APIConfigInputAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT APIConfigInputAuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
-	APIConfigInputAuthMethodTypeAUTHMETHODTYPEUNSPECIFIED   APIConfigInputAuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
+	ACCESSTOKENTYPEBEARER      AccessTokenType = "ACCESS_TOKEN_TYPE_BEARER"
+	ACCESSTOKENTYPEJWT         AccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
+	ACCESSTOKENTYPEUNSPECIFIED AccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the APIConfigInputAuthMethodType enum.
-func (e APIConfigInputAuthMethodType) Valid() bool {
+// Valid indicates whether the value is a known member of the AccessTokenType enum.
+func (e AccessTokenType) Valid() bool {
 	switch e {
-	case APIConfigInputAuthMethodTypeAUTHMETHODTYPEBASIC:
+	case ACCESSTOKENTYPEBEARER:
 		return true
-	case APIConfigInputAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
+	case ACCESSTOKENTYPEJWT:
 		return true
-	case APIConfigInputAuthMethodTypeAUTHMETHODTYPEUNSPECIFIED:
+	case ACCESSTOKENTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -95,39 +95,21 @@ func (e AppKeyFieldName) Valid() bool {
 	}
 }
 
-// Defines values for AppTypeFilterType.
+// Defines values for AppType.
 const (
-	APPTYPEAPI  AppTypeFilterType = "APP_TYPE_API"
-	APPTYPEOIDC AppTypeFilterType = "APP_TYPE_OIDC"
+	APPTYPEAPI         AppType = "APP_TYPE_API"
+	APPTYPEOIDC        AppType = "APP_TYPE_OIDC"
+	APPTYPEUNSPECIFIED AppType = "APP_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the AppTypeFilterType enum.
-func (e AppTypeFilterType) Valid() bool {
+// Valid indicates whether the value is a known member of the AppType enum.
+func (e AppType) Valid() bool {
 	switch e {
 	case APPTYPEAPI:
 		return true
 	case APPTYPEOIDC:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for AppV3AlphaAccessTokenType.
-const (
-	AppV3AlphaAccessTokenTypeACCESSTOKENTYPEBEARER      AppV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_BEARER"
-	AppV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT         AppV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
-	AppV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED AppV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
-)
-
-// Valid indicates whether the value is a known member of the AppV3AlphaAccessTokenType enum.
-func (e AppV3AlphaAccessTokenType) Valid() bool {
-	switch e {
-	case AppV3AlphaAccessTokenTypeACCESSTOKENTYPEBEARER:
-		return true
-	case AppV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT:
-		return true
-	case AppV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED:
+	case APPTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -136,22 +118,22 @@ func (e AppV3AlphaAccessTokenType) Valid() bool {
 
 // Defines values for ApplicationType.
 const (
-	ApplicationTypeAPPLICATIONTYPENATIVE      ApplicationType = "APPLICATION_TYPE_NATIVE"
-	ApplicationTypeAPPLICATIONTYPEUNSPECIFIED ApplicationType = "APPLICATION_TYPE_UNSPECIFIED"
-	ApplicationTypeAPPLICATIONTYPEUSERAGENT   ApplicationType = "APPLICATION_TYPE_USER_AGENT"
-	ApplicationTypeAPPLICATIONTYPEWEB         ApplicationType = "APPLICATION_TYPE_WEB"
+	APPLICATIONTYPENATIVE      ApplicationType = "APPLICATION_TYPE_NATIVE"
+	APPLICATIONTYPEUNSPECIFIED ApplicationType = "APPLICATION_TYPE_UNSPECIFIED"
+	APPLICATIONTYPEUSERAGENT   ApplicationType = "APPLICATION_TYPE_USER_AGENT"
+	APPLICATIONTYPEWEB         ApplicationType = "APPLICATION_TYPE_WEB"
 )
 
 // Valid indicates whether the value is a known member of the ApplicationType enum.
 func (e ApplicationType) Valid() bool {
 	switch e {
-	case ApplicationTypeAPPLICATIONTYPENATIVE:
+	case APPLICATIONTYPENATIVE:
 		return true
-	case ApplicationTypeAPPLICATIONTYPEUNSPECIFIED:
+	case APPLICATIONTYPEUNSPECIFIED:
 		return true
-	case ApplicationTypeAPPLICATIONTYPEUSERAGENT:
+	case APPLICATIONTYPEUSERAGENT:
 		return true
-	case ApplicationTypeAPPLICATIONTYPEWEB:
+	case APPLICATIONTYPEWEB:
 		return true
 	default:
 		return false
@@ -160,49 +142,64 @@ func (e ApplicationType) Valid() bool {
 
 // Defines values for AuthMethodType.
 const (
-	AuthMethodTypeAUTHMETHODTYPEBASIC         AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
-	AuthMethodTypeAUTHMETHODTYPENONE          AuthMethodType = "AUTH_METHOD_TYPE_NONE"
-	AuthMethodTypeAUTHMETHODTYPEPOST          AuthMethodType = "AUTH_METHOD_TYPE_POST"
-	AuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
-	AuthMethodTypeAUTHMETHODTYPEUNSPECIFIED   AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
+	AUTHMETHODTYPEBASIC         AuthMethodType = "AUTH_METHOD_TYPE_BASIC"
+	AUTHMETHODTYPENONE          AuthMethodType = "AUTH_METHOD_TYPE_NONE"
+	AUTHMETHODTYPEPOST          AuthMethodType = "AUTH_METHOD_TYPE_POST"
+	AUTHMETHODTYPEPRIVATEKEYJWT AuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
+	AUTHMETHODTYPEUNSPECIFIED   AuthMethodType = "AUTH_METHOD_TYPE_UNSPECIFIED"
 )
 
 // Valid indicates whether the value is a known member of the AuthMethodType enum.
 func (e AuthMethodType) Valid() bool {
 	switch e {
-	case AuthMethodTypeAUTHMETHODTYPEBASIC:
+	case AUTHMETHODTYPEBASIC:
 		return true
-	case AuthMethodTypeAUTHMETHODTYPENONE:
+	case AUTHMETHODTYPENONE:
 		return true
-	case AuthMethodTypeAUTHMETHODTYPEPOST:
+	case AUTHMETHODTYPEPOST:
 		return true
-	case AuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
+	case AUTHMETHODTYPEPRIVATEKEYJWT:
 		return true
-	case AuthMethodTypeAUTHMETHODTYPEUNSPECIFIED:
+	case AUTHMETHODTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for AuthenticatorV3AlphaAuthenticatorType.
+// Defines values for AuthenticatorType.
 const (
-	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL    AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
-	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS      AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
-	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP        AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
-	AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED AuthenticatorV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+	AUTHENTICATORTYPEIDENTITYPROVIDER AuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
+	AUTHENTICATORTYPEOTPEMAIL         AuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
+	AUTHENTICATORTYPEOTPSMS           AuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
+	AUTHENTICATORTYPEPASSWORD         AuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
+	AUTHENTICATORTYPEPUBLICKEY        AuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
+	AUTHENTICATORTYPETOTP             AuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
+	AUTHENTICATORTYPEUNSPECIFIED      AuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
+	AUTHENTICATORTYPEUSERNAME         AuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
+	AUTHENTICATORTYPEWEBAUTHN         AuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
 )
 
-// Valid indicates whether the value is a known member of the AuthenticatorV3AlphaAuthenticatorType enum.
-func (e AuthenticatorV3AlphaAuthenticatorType) Valid() bool {
+// Valid indicates whether the value is a known member of the AuthenticatorType enum.
+func (e AuthenticatorType) Valid() bool {
 	switch e {
-	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+	case AUTHENTICATORTYPEIDENTITYPROVIDER:
 		return true
-	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+	case AUTHENTICATORTYPEOTPEMAIL:
 		return true
-	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
+	case AUTHENTICATORTYPEOTPSMS:
 		return true
-	case AuthenticatorV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
+	case AUTHENTICATORTYPEPASSWORD:
+		return true
+	case AUTHENTICATORTYPEPUBLICKEY:
+		return true
+	case AUTHENTICATORTYPETOTP:
+		return true
+	case AUTHENTICATORTYPEUNSPECIFIED:
+		return true
+	case AUTHENTICATORTYPEUSERNAME:
+		return true
+	case AUTHENTICATORTYPEWEBAUTHN:
 		return true
 	default:
 		return false
@@ -238,19 +235,19 @@ func (e DomainFieldName) Valid() bool {
 
 // Defines values for EffectiveState.
 const (
-	EffectiveStateEFFECTIVESTATEACTIVE      EffectiveState = "EFFECTIVE_STATE_ACTIVE"
-	EffectiveStateEFFECTIVESTATEINACTIVE    EffectiveState = "EFFECTIVE_STATE_INACTIVE"
-	EffectiveStateEFFECTIVESTATEUNSPECIFIED EffectiveState = "EFFECTIVE_STATE_UNSPECIFIED"
+	EFFECTIVESTATEACTIVE      EffectiveState = "EFFECTIVE_STATE_ACTIVE"
+	EFFECTIVESTATEINACTIVE    EffectiveState = "EFFECTIVE_STATE_INACTIVE"
+	EFFECTIVESTATEUNSPECIFIED EffectiveState = "EFFECTIVE_STATE_UNSPECIFIED"
 )
 
 // Valid indicates whether the value is a known member of the EffectiveState enum.
 func (e EffectiveState) Valid() bool {
 	switch e {
-	case EffectiveStateEFFECTIVESTATEACTIVE:
+	case EFFECTIVESTATEACTIVE:
 		return true
-	case EffectiveStateEFFECTIVESTATEINACTIVE:
+	case EFFECTIVESTATEINACTIVE:
 		return true
-	case EffectiveStateEFFECTIVESTATEUNSPECIFIED:
+	case EFFECTIVESTATEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -272,31 +269,32 @@ func (e EventExecutionAll) Valid() bool {
 	}
 }
 
-// Defines values for EventExecutionInputAll.
+// Defines values for EventExecutionOutputAll.
 const (
-	EventExecutionInputAllTrue EventExecutionInputAll = true
+	EventExecutionOutputAllTrue EventExecutionOutputAll = true
 )
 
-// Valid indicates whether the value is a known member of the EventExecutionInputAll enum.
-func (e EventExecutionInputAll) Valid() bool {
+// Valid indicates whether the value is a known member of the EventExecutionOutputAll enum.
+func (e EventExecutionOutputAll) Valid() bool {
 	switch e {
-	case EventExecutionInputAllTrue:
+	case EventExecutionOutputAllTrue:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for ExecutionTypeFilterType.
+// Defines values for ExecutionType.
 const (
-	EXECUTIONTYPEEVENT    ExecutionTypeFilterType = "EXECUTION_TYPE_EVENT"
-	EXECUTIONTYPEFUNCTION ExecutionTypeFilterType = "EXECUTION_TYPE_FUNCTION"
-	EXECUTIONTYPEREQUEST  ExecutionTypeFilterType = "EXECUTION_TYPE_REQUEST"
-	EXECUTIONTYPERESPONSE ExecutionTypeFilterType = "EXECUTION_TYPE_RESPONSE"
+	EXECUTIONTYPEEVENT       ExecutionType = "EXECUTION_TYPE_EVENT"
+	EXECUTIONTYPEFUNCTION    ExecutionType = "EXECUTION_TYPE_FUNCTION"
+	EXECUTIONTYPEREQUEST     ExecutionType = "EXECUTION_TYPE_REQUEST"
+	EXECUTIONTYPERESPONSE    ExecutionType = "EXECUTION_TYPE_RESPONSE"
+	EXECUTIONTYPEUNSPECIFIED ExecutionType = "EXECUTION_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the ExecutionTypeFilterType enum.
-func (e ExecutionTypeFilterType) Valid() bool {
+// Valid indicates whether the value is a known member of the ExecutionType enum.
+func (e ExecutionType) Valid() bool {
 	switch e {
 	case EXECUTIONTYPEEVENT:
 		return true
@@ -306,6 +304,8 @@ func (e ExecutionTypeFilterType) Valid() bool {
 		return true
 	case EXECUTIONTYPERESPONSE:
 		return true
+	case EXECUTIONTYPEUNSPECIFIED:
+		return true
 	default:
 		return false
 	}
@@ -313,49 +313,25 @@ func (e ExecutionTypeFilterType) Valid() bool {
 
 // Defines values for GrantType.
 const (
-	GrantTypeGRANTTYPEAUTHORIZATIONCODE GrantType = "GRANT_TYPE_AUTHORIZATION_CODE"
-	GrantTypeGRANTTYPEIMPLICIT          GrantType = "GRANT_TYPE_IMPLICIT"
-	GrantTypeGRANTTYPEREFRESHTOKEN      GrantType = "GRANT_TYPE_REFRESH_TOKEN"
-	GrantTypeGRANTTYPETOKENEXCHANGE     GrantType = "GRANT_TYPE_TOKEN_EXCHANGE"
-	GrantTypeGRANTTYPEUNSPECIFIED       GrantType = "GRANT_TYPE_UNSPECIFIED"
+	GRANTTYPEAUTHORIZATIONCODE GrantType = "GRANT_TYPE_AUTHORIZATION_CODE"
+	GRANTTYPEIMPLICIT          GrantType = "GRANT_TYPE_IMPLICIT"
+	GRANTTYPEREFRESHTOKEN      GrantType = "GRANT_TYPE_REFRESH_TOKEN"
+	GRANTTYPETOKENEXCHANGE     GrantType = "GRANT_TYPE_TOKEN_EXCHANGE"
+	GRANTTYPEUNSPECIFIED       GrantType = "GRANT_TYPE_UNSPECIFIED"
 )
 
 // Valid indicates whether the value is a known member of the GrantType enum.
 func (e GrantType) Valid() bool {
 	switch e {
-	case GrantTypeGRANTTYPEAUTHORIZATIONCODE:
+	case GRANTTYPEAUTHORIZATIONCODE:
 		return true
-	case GrantTypeGRANTTYPEIMPLICIT:
+	case GRANTTYPEIMPLICIT:
 		return true
-	case GrantTypeGRANTTYPEREFRESHTOKEN:
+	case GRANTTYPEREFRESHTOKEN:
 		return true
-	case GrantTypeGRANTTYPETOKENEXCHANGE:
+	case GRANTTYPETOKENEXCHANGE:
 		return true
-	case GrantTypeGRANTTYPEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for GrantTypesTypes.
-const (
-	GrantTypesTypesGRANTTYPEAUTHORIZATIONCODE GrantTypesTypes = "GRANT_TYPE_AUTHORIZATION_CODE"
-	GrantTypesTypesGRANTTYPEIMPLICIT          GrantTypesTypes = "GRANT_TYPE_IMPLICIT"
-	GrantTypesTypesGRANTTYPEREFRESHTOKEN      GrantTypesTypes = "GRANT_TYPE_REFRESH_TOKEN"
-	GrantTypesTypesGRANTTYPETOKENEXCHANGE     GrantTypesTypes = "GRANT_TYPE_TOKEN_EXCHANGE"
-)
-
-// Valid indicates whether the value is a known member of the GrantTypesTypes enum.
-func (e GrantTypesTypes) Valid() bool {
-	switch e {
-	case GrantTypesTypesGRANTTYPEAUTHORIZATIONCODE:
-		return true
-	case GrantTypesTypesGRANTTYPEIMPLICIT:
-		return true
-	case GrantTypesTypesGRANTTYPEREFRESHTOKEN:
-		return true
-	case GrantTypesTypesGRANTTYPETOKENEXCHANGE:
+	case GRANTTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -559,55 +535,28 @@ func (e MembershipFieldName) Valid() bool {
 
 // Defines values for MembershipLevel.
 const (
-	MembershipLevelMEMBERSHIPLEVELINSTANCE     MembershipLevel = "MEMBERSHIP_LEVEL_INSTANCE"
-	MembershipLevelMEMBERSHIPLEVELORG          MembershipLevel = "MEMBERSHIP_LEVEL_ORG"
-	MembershipLevelMEMBERSHIPLEVELPROJECT      MembershipLevel = "MEMBERSHIP_LEVEL_PROJECT"
-	MembershipLevelMEMBERSHIPLEVELPROJECTGRANT MembershipLevel = "MEMBERSHIP_LEVEL_PROJECT_GRANT"
-	MembershipLevelMEMBERSHIPLEVELSYSTEM       MembershipLevel = "MEMBERSHIP_LEVEL_SYSTEM"
-	MembershipLevelMEMBERSHIPLEVELUNSPECIFIED  MembershipLevel = "MEMBERSHIP_LEVEL_UNSPECIFIED"
+	MEMBERSHIPLEVELINSTANCE     MembershipLevel = "MEMBERSHIP_LEVEL_INSTANCE"
+	MEMBERSHIPLEVELORG          MembershipLevel = "MEMBERSHIP_LEVEL_ORG"
+	MEMBERSHIPLEVELPROJECT      MembershipLevel = "MEMBERSHIP_LEVEL_PROJECT"
+	MEMBERSHIPLEVELPROJECTGRANT MembershipLevel = "MEMBERSHIP_LEVEL_PROJECT_GRANT"
+	MEMBERSHIPLEVELSYSTEM       MembershipLevel = "MEMBERSHIP_LEVEL_SYSTEM"
+	MEMBERSHIPLEVELUNSPECIFIED  MembershipLevel = "MEMBERSHIP_LEVEL_UNSPECIFIED"
 )
 
 // Valid indicates whether the value is a known member of the MembershipLevel enum.
 func (e MembershipLevel) Valid() bool {
 	switch e {
-	case MembershipLevelMEMBERSHIPLEVELINSTANCE:
+	case MEMBERSHIPLEVELINSTANCE:
 		return true
-	case MembershipLevelMEMBERSHIPLEVELORG:
+	case MEMBERSHIPLEVELORG:
 		return true
-	case MembershipLevelMEMBERSHIPLEVELPROJECT:
+	case MEMBERSHIPLEVELPROJECT:
 		return true
-	case MembershipLevelMEMBERSHIPLEVELPROJECTGRANT:
+	case MEMBERSHIPLEVELPROJECTGRANT:
 		return true
-	case MembershipLevelMEMBERSHIPLEVELSYSTEM:
+	case MEMBERSHIPLEVELSYSTEM:
 		return true
-	case MembershipLevelMEMBERSHIPLEVELUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for MembershipLevelFilterLevel.
-const (
-	MembershipLevelFilterLevelMEMBERSHIPLEVELINSTANCE     MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_INSTANCE"
-	MembershipLevelFilterLevelMEMBERSHIPLEVELORG          MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_ORG"
-	MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECT      MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_PROJECT"
-	MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECTGRANT MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_PROJECT_GRANT"
-	MembershipLevelFilterLevelMEMBERSHIPLEVELSYSTEM       MembershipLevelFilterLevel = "MEMBERSHIP_LEVEL_SYSTEM"
-)
-
-// Valid indicates whether the value is a known member of the MembershipLevelFilterLevel enum.
-func (e MembershipLevelFilterLevel) Valid() bool {
-	switch e {
-	case MembershipLevelFilterLevelMEMBERSHIPLEVELINSTANCE:
-		return true
-	case MembershipLevelFilterLevelMEMBERSHIPLEVELORG:
-		return true
-	case MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECT:
-		return true
-	case MembershipLevelFilterLevelMEMBERSHIPLEVELPROJECTGRANT:
-		return true
-	case MembershipLevelFilterLevelMEMBERSHIPLEVELSYSTEM:
+	case MEMBERSHIPLEVELUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -656,51 +605,6 @@ func (e OAuthErrorError) Valid() bool {
 	case UnauthorizedClient:
 		return true
 	case UnsupportedGrantType:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for OIDCConfigInputGrantTypes.
-const (
-	OIDCConfigInputGrantTypesGRANTTYPEAUTHORIZATIONCODE OIDCConfigInputGrantTypes = "GRANT_TYPE_AUTHORIZATION_CODE"
-	OIDCConfigInputGrantTypesGRANTTYPEIMPLICIT          OIDCConfigInputGrantTypes = "GRANT_TYPE_IMPLICIT"
-	OIDCConfigInputGrantTypesGRANTTYPEREFRESHTOKEN      OIDCConfigInputGrantTypes = "GRANT_TYPE_REFRESH_TOKEN"
-	OIDCConfigInputGrantTypesGRANTTYPETOKENEXCHANGE     OIDCConfigInputGrantTypes = "GRANT_TYPE_TOKEN_EXCHANGE"
-)
-
-// Valid indicates whether the value is a known member of the OIDCConfigInputGrantTypes enum.
-func (e OIDCConfigInputGrantTypes) Valid() bool {
-	switch e {
-	case OIDCConfigInputGrantTypesGRANTTYPEAUTHORIZATIONCODE:
-		return true
-	case OIDCConfigInputGrantTypesGRANTTYPEIMPLICIT:
-		return true
-	case OIDCConfigInputGrantTypesGRANTTYPEREFRESHTOKEN:
-		return true
-	case OIDCConfigInputGrantTypesGRANTTYPETOKENEXCHANGE:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for OIDCConfigInputResponseTypes.
-const (
-	OIDCConfigInputResponseTypesRESPONSETYPECODE         OIDCConfigInputResponseTypes = "RESPONSE_TYPE_CODE"
-	OIDCConfigInputResponseTypesRESPONSETYPEIDTOKEN      OIDCConfigInputResponseTypes = "RESPONSE_TYPE_ID_TOKEN"
-	OIDCConfigInputResponseTypesRESPONSETYPEIDTOKENTOKEN OIDCConfigInputResponseTypes = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
-)
-
-// Valid indicates whether the value is a known member of the OIDCConfigInputResponseTypes enum.
-func (e OIDCConfigInputResponseTypes) Valid() bool {
-	switch e {
-	case OIDCConfigInputResponseTypesRESPONSETYPECODE:
-		return true
-	case OIDCConfigInputResponseTypesRESPONSETYPEIDTOKEN:
-		return true
-	case OIDCConfigInputResponseTypesRESPONSETYPEIDTOKENTOKEN:
 		return true
 	default:
 		return false
@@ -791,87 +695,6 @@ func (e OwnerType) Valid() bool {
 	}
 }
 
-// Defines values for PatchAPIConfigAuthMethodType.
-const (
-	PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEBASIC         PatchAPIConfigAuthMethodType = "AUTH_METHOD_TYPE_BASIC"
-	PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT PatchAPIConfigAuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
-)
-
-// Valid indicates whether the value is a known member of the PatchAPIConfigAuthMethodType enum.
-func (e PatchAPIConfigAuthMethodType) Valid() bool {
-	switch e {
-	case PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEBASIC:
-		return true
-	case PatchAPIConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PatchOIDCConfigAccessTokenType.
-const (
-	PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEBEARER PatchOIDCConfigAccessTokenType = "ACCESS_TOKEN_TYPE_BEARER"
-	PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEJWT    PatchOIDCConfigAccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
-)
-
-// Valid indicates whether the value is a known member of the PatchOIDCConfigAccessTokenType enum.
-func (e PatchOIDCConfigAccessTokenType) Valid() bool {
-	switch e {
-	case PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEBEARER:
-		return true
-	case PatchOIDCConfigAccessTokenTypeACCESSTOKENTYPEJWT:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PatchOIDCConfigApplicationType.
-const (
-	PatchOIDCConfigApplicationTypeAPPLICATIONTYPENATIVE    PatchOIDCConfigApplicationType = "APPLICATION_TYPE_NATIVE"
-	PatchOIDCConfigApplicationTypeAPPLICATIONTYPEUSERAGENT PatchOIDCConfigApplicationType = "APPLICATION_TYPE_USER_AGENT"
-	PatchOIDCConfigApplicationTypeAPPLICATIONTYPEWEB       PatchOIDCConfigApplicationType = "APPLICATION_TYPE_WEB"
-)
-
-// Valid indicates whether the value is a known member of the PatchOIDCConfigApplicationType enum.
-func (e PatchOIDCConfigApplicationType) Valid() bool {
-	switch e {
-	case PatchOIDCConfigApplicationTypeAPPLICATIONTYPENATIVE:
-		return true
-	case PatchOIDCConfigApplicationTypeAPPLICATIONTYPEUSERAGENT:
-		return true
-	case PatchOIDCConfigApplicationTypeAPPLICATIONTYPEWEB:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PatchOIDCConfigAuthMethodType.
-const (
-	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEBASIC         PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_BASIC"
-	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPENONE          PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_NONE"
-	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPOST          PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_POST"
-	PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT PatchOIDCConfigAuthMethodType = "AUTH_METHOD_TYPE_PRIVATE_KEY_JWT"
-)
-
-// Valid indicates whether the value is a known member of the PatchOIDCConfigAuthMethodType enum.
-func (e PatchOIDCConfigAuthMethodType) Valid() bool {
-	switch e {
-	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEBASIC:
-		return true
-	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPENONE:
-		return true
-	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPOST:
-		return true
-	case PatchOIDCConfigAuthMethodTypeAUTHMETHODTYPEPRIVATEKEYJWT:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for PersonalAccessTokenFieldName.
 const (
 	PERSONALACCESSTOKENFIELDNAMECHANGEDATE     PersonalAccessTokenFieldName = "PERSONAL_ACCESS_TOKEN_FIELD_NAME_CHANGE_DATE"
@@ -893,42 +716,6 @@ func (e PersonalAccessTokenFieldName) Valid() bool {
 	case PERSONALACCESSTOKENFIELDNAMEID:
 		return true
 	case PERSONALACCESSTOKENFIELDNAMEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PossibleAuthenticatorsTypes.
-const (
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEIDENTITYPROVIDER PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPEMAIL         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_OTP_EMAIL"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPSMS           PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_OTP_SMS"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEPASSWORD         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_PASSWORD"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEPUBLICKEY        PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPETOTP             PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_TOTP"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEUSERNAME         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_USERNAME"
-	PossibleAuthenticatorsTypesAUTHENTICATORTYPEWEBAUTHN         PossibleAuthenticatorsTypes = "AUTHENTICATOR_TYPE_WEBAUTHN"
-)
-
-// Valid indicates whether the value is a known member of the PossibleAuthenticatorsTypes enum.
-func (e PossibleAuthenticatorsTypes) Valid() bool {
-	switch e {
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEIDENTITYPROVIDER:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPEMAIL:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEOTPSMS:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEPASSWORD:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEPUBLICKEY:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPETOTP:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEUSERNAME:
-		return true
-	case PossibleAuthenticatorsTypesAUTHENTICATORTYPEWEBAUTHN:
 		return true
 	default:
 		return false
@@ -1028,15 +815,15 @@ func (e RequestExecutionAll) Valid() bool {
 	}
 }
 
-// Defines values for RequestExecutionInputAll.
+// Defines values for RequestExecutionOutputAll.
 const (
-	RequestExecutionInputAllTrue RequestExecutionInputAll = true
+	RequestExecutionOutputAllTrue RequestExecutionOutputAll = true
 )
 
-// Valid indicates whether the value is a known member of the RequestExecutionInputAll enum.
-func (e RequestExecutionInputAll) Valid() bool {
+// Valid indicates whether the value is a known member of the RequestExecutionOutputAll enum.
+func (e RequestExecutionOutputAll) Valid() bool {
 	switch e {
-	case RequestExecutionInputAllTrue:
+	case RequestExecutionOutputAllTrue:
 		return true
 	default:
 		return false
@@ -1058,15 +845,15 @@ func (e ResponseExecutionAll) Valid() bool {
 	}
 }
 
-// Defines values for ResponseExecutionInputAll.
+// Defines values for ResponseExecutionOutputAll.
 const (
-	ResponseExecutionInputAllTrue ResponseExecutionInputAll = true
+	ResponseExecutionOutputAllTrue ResponseExecutionOutputAll = true
 )
 
-// Valid indicates whether the value is a known member of the ResponseExecutionInputAll enum.
-func (e ResponseExecutionInputAll) Valid() bool {
+// Valid indicates whether the value is a known member of the ResponseExecutionOutputAll enum.
+func (e ResponseExecutionOutputAll) Valid() bool {
 	switch e {
-	case ResponseExecutionInputAllTrue:
+	case ResponseExecutionOutputAllTrue:
 		return true
 	default:
 		return false
@@ -1075,43 +862,22 @@ func (e ResponseExecutionInputAll) Valid() bool {
 
 // Defines values for ResponseType.
 const (
-	ResponseTypeRESPONSETYPECODE         ResponseType = "RESPONSE_TYPE_CODE"
-	ResponseTypeRESPONSETYPEIDTOKEN      ResponseType = "RESPONSE_TYPE_ID_TOKEN"
-	ResponseTypeRESPONSETYPEIDTOKENTOKEN ResponseType = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
-	ResponseTypeRESPONSETYPEUNSPECIFIED  ResponseType = "RESPONSE_TYPE_UNSPECIFIED"
+	RESPONSETYPECODE         ResponseType = "RESPONSE_TYPE_CODE"
+	RESPONSETYPEIDTOKEN      ResponseType = "RESPONSE_TYPE_ID_TOKEN"
+	RESPONSETYPEIDTOKENTOKEN ResponseType = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
+	RESPONSETYPEUNSPECIFIED  ResponseType = "RESPONSE_TYPE_UNSPECIFIED"
 )
 
 // Valid indicates whether the value is a known member of the ResponseType enum.
 func (e ResponseType) Valid() bool {
 	switch e {
-	case ResponseTypeRESPONSETYPECODE:
+	case RESPONSETYPECODE:
 		return true
-	case ResponseTypeRESPONSETYPEIDTOKEN:
+	case RESPONSETYPEIDTOKEN:
 		return true
-	case ResponseTypeRESPONSETYPEIDTOKENTOKEN:
+	case RESPONSETYPEIDTOKENTOKEN:
 		return true
-	case ResponseTypeRESPONSETYPEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for ResponseTypesTypes.
-const (
-	ResponseTypesTypesRESPONSETYPECODE         ResponseTypesTypes = "RESPONSE_TYPE_CODE"
-	ResponseTypesTypesRESPONSETYPEIDTOKEN      ResponseTypesTypes = "RESPONSE_TYPE_ID_TOKEN"
-	ResponseTypesTypesRESPONSETYPEIDTOKENTOKEN ResponseTypesTypes = "RESPONSE_TYPE_ID_TOKEN_TOKEN"
-)
-
-// Valid indicates whether the value is a known member of the ResponseTypesTypes enum.
-func (e ResponseTypesTypes) Valid() bool {
-	switch e {
-	case ResponseTypesTypesRESPONSETYPECODE:
-		return true
-	case ResponseTypesTypesRESPONSETYPEIDTOKEN:
-		return true
-	case ResponseTypesTypesRESPONSETYPEIDTOKENTOKEN:
+	case RESPONSETYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1151,39 +917,24 @@ func (e RoleFieldName) Valid() bool {
 	}
 }
 
-// Defines values for SchemaV3AlphaAuthenticatorType.
+// Defines values for SecondFactorType.
 const (
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_EMAIL"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS           SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_OTP_SMS"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PASSWORD"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY        SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP             SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_TOTP"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED      SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_UNSPECIFIED"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_USERNAME"
-	SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN         SchemaV3AlphaAuthenticatorType = "AUTHENTICATOR_TYPE_WEBAUTHN"
+	SECONDFACTORTYPEOTPEMAIL    SecondFactorType = "SECOND_FACTOR_TYPE_OTP_EMAIL"
+	SECONDFACTORTYPEOTPSMS      SecondFactorType = "SECOND_FACTOR_TYPE_OTP_SMS"
+	SECONDFACTORTYPETOTP        SecondFactorType = "SECOND_FACTOR_TYPE_TOTP"
+	SECONDFACTORTYPEUNSPECIFIED SecondFactorType = "SECOND_FACTOR_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the SchemaV3AlphaAuthenticatorType enum.
-func (e SchemaV3AlphaAuthenticatorType) Valid() bool {
+// Valid indicates whether the value is a known member of the SecondFactorType enum.
+func (e SecondFactorType) Valid() bool {
 	switch e {
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEIDENTITYPROVIDER:
+	case SECONDFACTORTYPEOTPEMAIL:
 		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPEMAIL:
+	case SECONDFACTORTYPEOTPSMS:
 		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEOTPSMS:
+	case SECONDFACTORTYPETOTP:
 		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPASSWORD:
-		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEPUBLICKEY:
-		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPETOTP:
-		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUNSPECIFIED:
-		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEUSERNAME:
-		return true
-	case SchemaV3AlphaAuthenticatorTypeAUTHENTICATORTYPEWEBAUTHN:
+	case SECONDFACTORTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1250,24 +1001,6 @@ func (e Source) Valid() bool {
 	case SOURCESYSTEM:
 		return true
 	case SOURCEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for StateFilterState.
-const (
-	StateFilterStateEFFECTIVESTATEACTIVE   StateFilterState = "EFFECTIVE_STATE_ACTIVE"
-	StateFilterStateEFFECTIVESTATEINACTIVE StateFilterState = "EFFECTIVE_STATE_INACTIVE"
-)
-
-// Valid indicates whether the value is a known member of the StateFilterState enum.
-func (e StateFilterState) Valid() bool {
-	switch e {
-	case StateFilterStateEFFECTIVESTATEACTIVE:
-		return true
-	case StateFilterStateEFFECTIVESTATEINACTIVE:
 		return true
 	default:
 		return false
@@ -1379,18 +1112,18 @@ func (e TimestampFilterMethod) Valid() bool {
 	}
 }
 
-// Defines values for TokenResponseTokenType.
+// Defines values for TokenReplyTokenType.
 const (
-	TokenResponseTokenTypeBearer TokenResponseTokenType = "Bearer"
-	TokenResponseTokenTypeNA     TokenResponseTokenType = "N_A"
+	TokenReplyTokenTypeBearer TokenReplyTokenType = "Bearer"
+	TokenReplyTokenTypeNA     TokenReplyTokenType = "N_A"
 )
 
-// Valid indicates whether the value is a known member of the TokenResponseTokenType enum.
-func (e TokenResponseTokenType) Valid() bool {
+// Valid indicates whether the value is a known member of the TokenReplyTokenType enum.
+func (e TokenReplyTokenType) Valid() bool {
 	switch e {
-	case TokenResponseTokenTypeBearer:
+	case TokenReplyTokenTypeBearer:
 		return true
-	case TokenResponseTokenTypeNA:
+	case TokenReplyTokenTypeNA:
 		return true
 	default:
 		return false
@@ -1487,42 +1220,6 @@ func (e UserMetadataFieldName) Valid() bool {
 	}
 }
 
-// Defines values for UserSchemaPossibleAuthenticators.
-const (
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEIDENTITYPROVIDER UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_IDENTITY_PROVIDER"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPEMAIL         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_OTP_EMAIL"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPSMS           UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_OTP_SMS"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPASSWORD         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_PASSWORD"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPUBLICKEY        UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_PUBLIC_KEY"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPETOTP             UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_TOTP"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEUSERNAME         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_USERNAME"
-	UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEWEBAUTHN         UserSchemaPossibleAuthenticators = "AUTHENTICATOR_TYPE_WEBAUTHN"
-)
-
-// Valid indicates whether the value is a known member of the UserSchemaPossibleAuthenticators enum.
-func (e UserSchemaPossibleAuthenticators) Valid() bool {
-	switch e {
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEIDENTITYPROVIDER:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPEMAIL:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEOTPSMS:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPASSWORD:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEPUBLICKEY:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPETOTP:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEUSERNAME:
-		return true
-	case UserSchemaPossibleAuthenticatorsAUTHENTICATORTYPEWEBAUTHN:
-		return true
-	default:
-		return false
-	}
-}
-
 // Defines values for UserSchemaFieldName.
 const (
 	USERSCHEMAFIELDNAMECHANGEDATE   UserSchemaFieldName = "USER_SCHEMA_FIELD_NAME_CHANGE_DATE"
@@ -1558,82 +1255,43 @@ func (e UserSchemaFieldName) Valid() bool {
 
 // Defines values for UserState.
 const (
-	UserStateUSERSTATEACTIVE      UserState = "USER_STATE_ACTIVE"
-	UserStateUSERSTATEINACTIVE    UserState = "USER_STATE_INACTIVE"
-	UserStateUSERSTATELOCKED      UserState = "USER_STATE_LOCKED"
-	UserStateUSERSTATEUNSPECIFIED UserState = "USER_STATE_UNSPECIFIED"
+	USERSTATEACTIVE      UserState = "USER_STATE_ACTIVE"
+	USERSTATEINACTIVE    UserState = "USER_STATE_INACTIVE"
+	USERSTATELOCKED      UserState = "USER_STATE_LOCKED"
+	USERSTATEUNSPECIFIED UserState = "USER_STATE_UNSPECIFIED"
 )
 
 // Valid indicates whether the value is a known member of the UserState enum.
 func (e UserState) Valid() bool {
 	switch e {
-	case UserStateUSERSTATEACTIVE:
+	case USERSTATEACTIVE:
 		return true
-	case UserStateUSERSTATEINACTIVE:
+	case USERSTATEINACTIVE:
 		return true
-	case UserStateUSERSTATELOCKED:
+	case USERSTATELOCKED:
 		return true
-	case UserStateUSERSTATEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UserStateFilterState.
-const (
-	UserStateFilterStateUSERSTATEACTIVE   UserStateFilterState = "USER_STATE_ACTIVE"
-	UserStateFilterStateUSERSTATEINACTIVE UserStateFilterState = "USER_STATE_INACTIVE"
-	UserStateFilterStateUSERSTATELOCKED   UserStateFilterState = "USER_STATE_LOCKED"
-)
-
-// Valid indicates whether the value is a known member of the UserStateFilterState enum.
-func (e UserStateFilterState) Valid() bool {
-	switch e {
-	case UserStateFilterStateUSERSTATEACTIVE:
-		return true
-	case UserStateFilterStateUSERSTATEINACTIVE:
-		return true
-	case UserStateFilterStateUSERSTATELOCKED:
+	case USERSTATEUNSPECIFIED:
 		return true
 	default:
 		return false
 	}
 }
 
-// Defines values for UserTypeFilterType.
+// Defines values for UserType.
 const (
-	USERTYPEHUMAN   UserTypeFilterType = "USER_TYPE_HUMAN"
-	USERTYPESERVICE UserTypeFilterType = "USER_TYPE_SERVICE"
+	USERTYPEHUMAN       UserType = "USER_TYPE_HUMAN"
+	USERTYPESERVICE     UserType = "USER_TYPE_SERVICE"
+	USERTYPEUNSPECIFIED UserType = "USER_TYPE_UNSPECIFIED"
 )
 
-// Valid indicates whether the value is a known member of the UserTypeFilterType enum.
-func (e UserTypeFilterType) Valid() bool {
+// Valid indicates whether the value is a known member of the UserType enum.
+func (e UserType) Valid() bool {
 	switch e {
 	case USERTYPEHUMAN:
 		return true
 	case USERTYPESERVICE:
 		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for UserV3AlphaAccessTokenType.
-const (
-	UserV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT         UserV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_JWT"
-	UserV3AlphaAccessTokenTypeACCESSTOKENTYPEOPAQUE      UserV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_OPAQUE"
-	UserV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED UserV3AlphaAccessTokenType = "ACCESS_TOKEN_TYPE_UNSPECIFIED"
-)
-
-// Valid indicates whether the value is a known member of the UserV3AlphaAccessTokenType enum.
-func (e UserV3AlphaAccessTokenType) Valid() bool {
-	switch e {
-	case UserV3AlphaAccessTokenTypeACCESSTOKENTYPEJWT:
-		return true
-	case UserV3AlphaAccessTokenTypeACCESSTOKENTYPEOPAQUE:
-		return true
-	case UserV3AlphaAccessTokenTypeACCESSTOKENTYPEUNSPECIFIED:
+	case USERTYPEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1784,17 +1442,17 @@ func (e SetLanguagesParamsCtxSystem) Valid() bool {
 // APIConfig APIConfig is how an API authenticates.
 type APIConfig struct {
 	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+}
+
+// APIConfigOutput APIConfig is how an API authenticates.
+type APIConfigOutput struct {
+	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
 }
 
-// APIConfigInput APIConfig is how an API authenticates.
-type APIConfigInput struct {
-	// AuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
-	AuthMethodType *APIConfigInputAuthMethodType `json:"authMethodType,omitempty"`
-}
-
-// APIConfigInputAuthMethodType BASIC, which it is when omitted, or PRIVATE_KEY_JWT.
-type APIConfigInputAuthMethodType string
+// AccessTokenType AccessTokenType is the form of access tokens.
+type AccessTokenType string
 
 // ActivateAppReply ActivateAppResponse is the response of ActivateApp.
 type ActivateAppReply struct {
@@ -1880,24 +1538,6 @@ type AddTOTPReply struct {
 // Address Address is a postal address.
 type Address struct {
 	// Country The country, by name.
-	Country string `json:"country"`
-
-	// Locality The city or place.
-	Locality string `json:"locality"`
-
-	// PostalCode The postal code.
-	PostalCode string `json:"postalCode"`
-
-	// Region The state, province or region.
-	Region string `json:"region"`
-
-	// StreetAddress Street, number and what else precedes the place; may have several lines.
-	StreetAddress string `json:"streetAddress"`
-}
-
-// AddressInput Address is a postal address.
-type AddressInput struct {
-	// Country The country, by name.
 	Country *string `json:"country,omitempty"`
 
 	// Locality The city or place.
@@ -1913,16 +1553,34 @@ type AddressInput struct {
 	StreetAddress *string `json:"streetAddress,omitempty"`
 }
 
+// AddressOutput Address is a postal address.
+type AddressOutput struct {
+	// Country The country, by name.
+	Country string `json:"country"`
+
+	// Locality The city or place.
+	Locality string `json:"locality"`
+
+	// PostalCode The postal code.
+	PostalCode string `json:"postalCode"`
+
+	// Region The state, province or region.
+	Region string `json:"region"`
+
+	// StreetAddress Street, number and what else precedes the place; may have several lines.
+	StreetAddress string `json:"streetAddress"`
+}
+
 // App App is an application of a project.
 type App struct {
 	// API An API that checks tokens at the introspection endpoint.
-	API *APIConfigInput `json:"api,omitempty"`
+	API *APIConfig `json:"api,omitempty"`
 
 	// Name Its name, unique in the project, whatever its case.
 	Name string `json:"name"`
 
 	// Oidc A client of the OpenID provider.
-	Oidc *OIDCConfigInput `json:"oidc,omitempty"`
+	Oidc *OIDCConfig `json:"oidc,omitempty"`
 
 	// ProjectID The project.
 	ProjectID string `json:"projectId"`
@@ -1973,17 +1631,14 @@ type AppSearchFilter struct {
 	Type *AppTypeFilter `json:"type,omitempty"`
 }
 
+// AppType AppType is what an application is.
+type AppType string
+
 // AppTypeFilter AppTypeFilter compares what an application is.
 type AppTypeFilter struct {
 	// Type The type to find.
-	Type AppTypeFilterType `json:"type"`
+	Type AppType `json:"type"`
 }
-
-// AppTypeFilterType The type to find.
-type AppTypeFilterType string
-
-// AppV3AlphaAccessTokenType AccessTokenType is the form of access tokens.
-type AppV3AlphaAccessTokenType string
 
 // ApplicationType ApplicationType is what kind of program an application is.
 type ApplicationType string
@@ -2003,11 +1658,11 @@ type Authenticator struct {
 	IsVerified bool `json:"isVerified"`
 
 	// Type What it is.
-	Type AuthenticatorV3AlphaAuthenticatorType `json:"type"`
+	Type SecondFactorType `json:"type"`
 }
 
-// AuthenticatorV3AlphaAuthenticatorType AuthenticatorType is what an authenticator is.
-type AuthenticatorV3AlphaAuthenticatorType string
+// AuthenticatorType AuthenticatorType is a way to authenticate.
+type AuthenticatorType string
 
 // AuthorizationRequest What a client asks of the authorization endpoint.
 type AuthorizationRequest struct {
@@ -2179,112 +1834,19 @@ type Condition struct {
 	Response *ResponseExecution `json:"response,omitempty"`
 }
 
-// ConditionInput Condition says when an execution triggers.
-type ConditionInput struct {
+// ConditionOutput Condition says when an execution triggers.
+type ConditionOutput struct {
 	// Event After an event is created.
-	Event *EventExecutionInput `json:"event,omitempty"`
+	Event *EventExecutionOutput `json:"event,omitempty"`
 
 	// Function When the named function is used.
 	Function *string `json:"function,omitempty"`
 
 	// Request After a request is received.
-	Request *RequestExecutionInput `json:"request,omitempty"`
+	Request *RequestExecutionOutput `json:"request,omitempty"`
 
 	// Response Before a response is returned.
-	Response *ResponseExecutionInput `json:"response,omitempty"`
-}
-
-// Configuration The provider's metadata (OpenID Connect Discovery, section 3).
-type Configuration struct {
-	// AcrValuesSupported See OpenID Connect Discovery.
-	AcrValuesSupported *[]string `json:"acr_values_supported,omitempty"`
-
-	// AuthorizationEndpoint See OpenID Connect Discovery.
-	AuthorizationEndpoint string `json:"authorization_endpoint"`
-
-	// AuthorizationResponseIssParameterSupported See OpenID Connect Discovery.
-	AuthorizationResponseIssParameterSupported bool `json:"authorization_response_iss_parameter_supported"`
-
-	// ClaimTypesSupported See OpenID Connect Discovery.
-	ClaimTypesSupported []string `json:"claim_types_supported"`
-
-	// ClaimsParameterSupported See OpenID Connect Discovery.
-	ClaimsParameterSupported bool `json:"claims_parameter_supported"`
-
-	// ClaimsSupported See OpenID Connect Discovery.
-	ClaimsSupported []string `json:"claims_supported"`
-
-	// CodeChallengeMethodsSupported See OpenID Connect Discovery.
-	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
-
-	// EndSessionEndpoint See OpenID Connect Discovery.
-	EndSessionEndpoint string `json:"end_session_endpoint"`
-
-	// GrantTypesSupported See OpenID Connect Discovery.
-	GrantTypesSupported []string `json:"grant_types_supported"`
-
-	// IDTokenSigningAlgValuesSupported See OpenID Connect Discovery.
-	IDTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
-
-	// IntrospectionEndpoint See OpenID Connect Discovery.
-	IntrospectionEndpoint string `json:"introspection_endpoint"`
-
-	// IntrospectionEndpointAuthMethodsSupported See OpenID Connect Discovery.
-	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
-
-	// IntrospectionEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
-	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
-
-	// Issuer See OpenID Connect Discovery.
-	Issuer string `json:"issuer"`
-
-	// JwksURI See OpenID Connect Discovery.
-	JwksURI string `json:"jwks_uri"`
-
-	// PromptValuesSupported See OpenID Connect Discovery.
-	PromptValuesSupported []string `json:"prompt_values_supported"`
-
-	// RequestParameterSupported See OpenID Connect Discovery.
-	RequestParameterSupported bool `json:"request_parameter_supported"`
-
-	// RequestURIParameterSupported See OpenID Connect Discovery.
-	RequestURIParameterSupported bool `json:"request_uri_parameter_supported"`
-
-	// ResponseModesSupported See OpenID Connect Discovery.
-	ResponseModesSupported []string `json:"response_modes_supported"`
-
-	// ResponseTypesSupported See OpenID Connect Discovery.
-	ResponseTypesSupported []string `json:"response_types_supported"`
-
-	// RevocationEndpoint See OpenID Connect Discovery.
-	RevocationEndpoint string `json:"revocation_endpoint"`
-
-	// RevocationEndpointAuthMethodsSupported See OpenID Connect Discovery.
-	RevocationEndpointAuthMethodsSupported []string `json:"revocation_endpoint_auth_methods_supported"`
-
-	// RevocationEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
-	RevocationEndpointAuthSigningAlgValuesSupported []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
-
-	// ScopesSupported See OpenID Connect Discovery.
-	ScopesSupported []string `json:"scopes_supported"`
-
-	// SubjectTypesSupported See OpenID Connect Discovery.
-	SubjectTypesSupported []string `json:"subject_types_supported"`
-
-	// TokenEndpoint See OpenID Connect Discovery.
-	TokenEndpoint string `json:"token_endpoint"`
-
-	// TokenEndpointAuthMethodsSupported See OpenID Connect Discovery.
-	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
-
-	// TokenEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
-	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
-
-	// UILocalesSupported See OpenID Connect Discovery.
-	UILocalesSupported *[]string `json:"ui_locales_supported,omitempty"`
-
-	// UserinfoEndpoint See OpenID Connect Discovery.
-	UserinfoEndpoint string `json:"userinfo_endpoint"`
+	Response *ResponseExecutionOutput `json:"response,omitempty"`
 }
 
 // CreateAppKeyReply CreateAppKeyResponse is the response of CreateAppKey.
@@ -2587,6 +2149,12 @@ type Details struct {
 	Sequence string `json:"sequence"`
 }
 
+// DistrustAppReply DistrustAppResponse is the response of DistrustApp.
+type DistrustAppReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+}
+
 // Domain Domain is a claim to a domain.
 type Domain struct {
 	// Domain The domain, in lower case, for example login.example.com.
@@ -2653,10 +2221,10 @@ type EventExecution struct {
 // EventExecutionAll All events. Only the value true is valid.
 type EventExecutionAll bool
 
-// EventExecutionInput EventExecution names the events that trigger.
-type EventExecutionInput struct {
+// EventExecutionOutput EventExecution names the events that trigger.
+type EventExecutionOutput struct {
 	// All All events. Only the value true is valid.
-	All *EventExecutionInputAll `json:"all,omitempty"`
+	All *EventExecutionOutputAll `json:"all,omitempty"`
 
 	// Event One event by its dot-separated name.
 	Event *string `json:"event,omitempty"`
@@ -2665,8 +2233,8 @@ type EventExecutionInput struct {
 	Group *string `json:"group,omitempty"`
 }
 
-// EventExecutionInputAll All events. Only the value true is valid.
-type EventExecutionInputAll bool
+// EventExecutionOutputAll All events. Only the value true is valid.
+type EventExecutionOutputAll bool
 
 // Execution Execution says which targets are called when a condition triggers. Its ID is its condition in canonical form: request./pkg.Service/Method, response.pkg.Service, request, function.name, event.user.human.added, event.user.*, event.
 type Execution struct {
@@ -2674,22 +2242,22 @@ type Execution struct {
 	Condition Condition `json:"condition"`
 
 	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
-	Includes []string `json:"includes"`
-
-	// Targets The IDs of the targets to call, in order.
-	Targets []string `json:"targets"`
-}
-
-// ExecutionInput Execution says which targets are called when a condition triggers. Its ID is its condition in canonical form: request./pkg.Service/Method, response.pkg.Service, request, function.name, event.user.human.added, event.user.*, event.
-type ExecutionInput struct {
-	// Condition When the execution triggers.
-	Condition ConditionInput `json:"condition"`
-
-	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
 	Includes *[]string `json:"includes,omitempty"`
 
 	// Targets The IDs of the targets to call, in order.
 	Targets *[]string `json:"targets,omitempty"`
+}
+
+// ExecutionOutput Execution says which targets are called when a condition triggers. Its ID is its condition in canonical form: request./pkg.Service/Method, response.pkg.Service, request, function.name, event.user.human.added, event.user.*, event.
+type ExecutionOutput struct {
+	// Condition When the execution triggers.
+	Condition ConditionOutput `json:"condition"`
+
+	// Includes The IDs of executions with a condition of the same type whose targets are called too, at most 3 deep and without cycles.
+	Includes []string `json:"includes"`
+
+	// Targets The IDs of the targets to call, in order.
+	Targets []string `json:"targets"`
 }
 
 // ExecutionSearchFilter ExecutionSearchFilter is one condition an execution has to meet.
@@ -2707,14 +2275,14 @@ type ExecutionSearchFilter struct {
 	Target *TargetFilter `json:"target,omitempty"`
 }
 
+// ExecutionType ExecutionType is the kind of an execution's condition.
+type ExecutionType string
+
 // ExecutionTypeFilter ExecutionTypeFilter is met by the executions of one type.
 type ExecutionTypeFilter struct {
 	// Type The type.
-	Type ExecutionTypeFilterType `json:"type"`
+	Type ExecutionType `json:"type"`
 }
-
-// ExecutionTypeFilterType The type.
-type ExecutionTypeFilterType string
 
 // Factor Factor is something proven.
 type Factor struct {
@@ -2770,7 +2338,7 @@ type GetApp struct {
 	AllowedOrigins []string `json:"allowedOrigins"`
 
 	// API An API that checks tokens at the introspection endpoint.
-	API *APIConfig `json:"api,omitempty"`
+	API *APIConfigOutput `json:"api,omitempty"`
 
 	// ClientID What it calls itself at the endpoints of OpenID Connect.
 	ClientID string `json:"clientId"`
@@ -2788,13 +2356,16 @@ type GetApp struct {
 	NoneCompliant bool `json:"noneCompliant"`
 
 	// Oidc A client of the OpenID provider.
-	Oidc *OIDCConfig `json:"oidc,omitempty"`
+	Oidc *OIDCConfigOutput `json:"oidc,omitempty"`
 
 	// ProjectID The project.
 	ProjectID string `json:"projectId"`
 
 	// State Whether it takes part: nobody can log in to an inactive one, and it gets no tokens.
 	State EffectiveState `json:"state"`
+
+	// Trusted Whether its tokens act at this API with all the rights of those who sign in to it (TrustApp), not just with those in its organization.
+	Trusted bool `json:"trusted"`
 }
 
 // GetAppKey GetAppKey is a key with its details.
@@ -2860,13 +2431,13 @@ type GetExecution struct {
 	Details Details `json:"details"`
 
 	// Execution The execution.
-	Execution Execution `json:"execution"`
+	Execution ExecutionOutput `json:"execution"`
 }
 
 // GetHuman GetHuman is a person.
 type GetHuman struct {
 	// Address Where they live; empty where it is not told.
-	Address *Address `json:"address,omitempty"`
+	Address *AddressOutput `json:"address,omitempty"`
 
 	// Email Their e-mail address; the address is empty when there is none.
 	Email *GetEmail `json:"email,omitempty"`
@@ -2881,7 +2452,7 @@ type GetHuman struct {
 	Phone *GetPhone `json:"phone,omitempty"`
 
 	// Profile How they are called.
-	Profile *Profile `json:"profile,omitempty"`
+	Profile *ProfileOutput `json:"profile,omitempty"`
 }
 
 // GetInstance GetInstance is an instance with its details.
@@ -3099,7 +2670,7 @@ type GetRoleReply struct {
 // GetService GetService is a program.
 type GetService struct {
 	// AccessTokenType The kind of access tokens it gets.
-	AccessTokenType UserV3AlphaAccessTokenType `json:"accessTokenType"`
+	AccessTokenType AccessTokenType `json:"accessTokenType"`
 
 	// Description What it does.
 	Description string `json:"description"`
@@ -3135,7 +2706,7 @@ type GetSession struct {
 	State SessionState `json:"state"`
 
 	// UserAgent Where the user is.
-	UserAgent UserAgent `json:"userAgent"`
+	UserAgent UserAgentOutput `json:"userAgent"`
 }
 
 // GetSessionReply GetSessionResponse is the response of GetSession.
@@ -3159,7 +2730,7 @@ type GetTarget struct {
 	Details Details `json:"details"`
 
 	// Target The target.
-	Target Target `json:"target"`
+	Target TargetOutput `json:"target"`
 }
 
 // GetTargetReply GetTargetResponse is the response of GetTarget.
@@ -3255,7 +2826,7 @@ type GetUserSchema struct {
 	Details Details `json:"details"`
 
 	// PossibleAuthenticators The ways users may authenticate.
-	PossibleAuthenticators []SchemaV3AlphaAuthenticatorType `json:"possibleAuthenticators"`
+	PossibleAuthenticators []AuthenticatorType `json:"possibleAuthenticators"`
 
 	// Revision The revision of the schema, from 1.
 	Revision int64 `json:"revision"`
@@ -3282,16 +2853,13 @@ type GrantType string
 // GrantTypes GrantTypes is a list of grant types, at least one.
 type GrantTypes struct {
 	// Types The grant types.
-	Types []GrantTypesTypes `json:"types"`
+	Types []GrantType `json:"types"`
 }
-
-// GrantTypesTypes defines model for GrantTypes.Types.
-type GrantTypesTypes string
 
 // Human Human is a person.
 type Human struct {
 	// Address Where they live.
-	Address *AddressInput `json:"address,omitempty"`
+	Address *Address `json:"address,omitempty"`
 
 	// Email Their e-mail address.
 	Email *Email `json:"email,omitempty"`
@@ -3303,7 +2871,7 @@ type Human struct {
 	Phone *Phone `json:"phone,omitempty"`
 
 	// Profile How they are called.
-	Profile *ProfileInput `json:"profile,omitempty"`
+	Profile *Profile `json:"profile,omitempty"`
 }
 
 // IDFilter IDFilter is met by the resources that refer to one object.
@@ -3315,7 +2883,7 @@ type IDFilter struct {
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
 type InConditionsFilter struct {
 	// Conditions The conditions; an empty list is met by nothing.
-	Conditions *[]ConditionInput `json:"conditions,omitempty"`
+	Conditions *[]Condition `json:"conditions,omitempty"`
 }
 
 // InEmailsFilter InEmailsFilter is met by the users whose e-mail address is in a list.
@@ -3501,19 +3069,19 @@ type KeySet struct {
 // Language Language is a language by its BCP 47 tag.
 type Language struct {
 	// Key The tag, for example en or de; empty: none.
-	Key string `json:"key"`
+	Key *string `json:"key,omitempty"`
 }
 
-// LanguageInput Language is a language by its BCP 47 tag.
-type LanguageInput struct {
+// LanguageOutput Language is a language by its BCP 47 tag.
+type LanguageOutput struct {
 	// Key The tag, for example en or de; empty: none.
-	Key *string `json:"key,omitempty"`
+	Key string `json:"key"`
 }
 
 // Languages Languages is a list of languages.
 type Languages struct {
 	// Languages The languages; none: all that are supported.
-	Languages *[]LanguageInput `json:"languages,omitempty"`
+	Languages *[]Language `json:"languages,omitempty"`
 }
 
 // LimitReply LimitResponse is the response of Limit.
@@ -3683,11 +3251,8 @@ type MembershipLevel string
 // MembershipLevelFilter MembershipLevelFilter compares the kind of object.
 type MembershipLevelFilter struct {
 	// Level The kind to find.
-	Level MembershipLevelFilterLevel `json:"level"`
+	Level MembershipLevel `json:"level"`
 }
-
-// MembershipLevelFilterLevel The kind to find.
-type MembershipLevelFilterLevel string
 
 // MembershipSearchFilter MembershipSearchFilter is one condition a membership has to meet.
 type MembershipSearchFilter struct {
@@ -3740,10 +3305,63 @@ type OAuthErrorError string
 // OIDCConfig OIDCConfig is how an application uses the OpenID provider.
 type OIDCConfig struct {
 	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+
+	// AccessTokenType The form of access tokens; BEARER when omitted.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins *[]string `json:"additionalOrigins,omitempty"`
+
+	// ApplicationType What kind of program it is; WEB when omitted.
+	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+
+	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
+	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+
+	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
+	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
+	PlainJwtType *bool `json:"plainJwtType,omitempty"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris *[]string `json:"redirectUris,omitempty"`
+
+	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	ResponseTypes *[]ResponseType `json:"responseTypes,omitempty"`
+
+	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
+	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
+}
+
+// OIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
+type OIDCConfigOutput struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `json:"accessTokenRoleAssertion"`
 
 	// AccessTokenType The form of access tokens; BEARER when omitted.
-	AccessTokenType AppV3AlphaAccessTokenType `json:"accessTokenType"`
+	AccessTokenType AccessTokenType `json:"accessTokenType"`
 
 	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `json:"additionalOrigins"`
@@ -3774,6 +3392,9 @@ type OIDCConfig struct {
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
 
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
+	PlainJwtType bool `json:"plainJwtType"`
+
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
 
@@ -3786,62 +3407,6 @@ type OIDCConfig struct {
 	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
 	SkipNativeAppSuccessPage bool `json:"skipNativeAppSuccessPage"`
 }
-
-// OIDCConfigInput OIDCConfig is how an application uses the OpenID provider.
-type OIDCConfigInput struct {
-	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
-	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
-
-	// AccessTokenType The form of access tokens; BEARER when omitted.
-	AccessTokenType *AppV3AlphaAccessTokenType `json:"accessTokenType,omitempty"`
-
-	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
-	AdditionalOrigins *[]string `json:"additionalOrigins,omitempty"`
-
-	// ApplicationType What kind of program it is; WEB when omitted.
-	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
-
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
-	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
-
-	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
-	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
-
-	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
-	//
-	// Example: 1s
-	ClockSkew *string `json:"clockSkew,omitempty"`
-
-	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
-	DevelopmentMode *bool `json:"developmentMode,omitempty"`
-
-	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
-	GrantTypes *[]OIDCConfigInputGrantTypes `json:"grantTypes,omitempty"`
-
-	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
-	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
-
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
-	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
-
-	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
-	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
-
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
-	RedirectUris *[]string `json:"redirectUris,omitempty"`
-
-	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
-	ResponseTypes *[]OIDCConfigInputResponseTypes `json:"responseTypes,omitempty"`
-
-	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
-	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
-}
-
-// OIDCConfigInputGrantTypes defines model for OIDCConfigInput.GrantTypes.
-type OIDCConfigInputGrantTypes string
-
-// OIDCConfigInputResponseTypes defines model for OIDCConfigInput.ResponseTypes.
-type OIDCConfigInputResponseTypes string
 
 // OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
 type OTPEmail struct {
@@ -3945,11 +3510,8 @@ type Password struct {
 // PatchAPIConfig PatchAPIConfig changes the fields that are present.
 type PatchAPIConfig struct {
 	// AuthMethodType BASIC or PRIVATE_KEY_JWT.
-	AuthMethodType *PatchAPIConfigAuthMethodType `json:"authMethodType,omitempty"`
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 }
-
-// PatchAPIConfigAuthMethodType BASIC or PRIVATE_KEY_JWT.
-type PatchAPIConfigAuthMethodType string
 
 // PatchAddress PatchAddress is a postal address; only fields present are changed.
 type PatchAddress struct {
@@ -4059,16 +3621,16 @@ type PatchOIDCConfig struct {
 	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
 
 	// AccessTokenType The form of access tokens.
-	AccessTokenType *PatchOIDCConfigAccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
 
 	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
 
 	// ApplicationType What kind of program it is.
-	ApplicationType *PatchOIDCConfigApplicationType `json:"applicationType,omitempty"`
+	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
 
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
-	AuthMethodType *PatchOIDCConfigAuthMethodType `json:"authMethodType,omitempty"`
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 
 	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
 	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
@@ -4090,6 +3652,9 @@ type PatchOIDCConfig struct {
 	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.
+	PlainJwtType *bool `json:"plainJwtType,omitempty"`
+
 	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
 	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
 
@@ -4102,15 +3667,6 @@ type PatchOIDCConfig struct {
 	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
 	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
 }
-
-// PatchOIDCConfigAccessTokenType The form of access tokens.
-type PatchOIDCConfigAccessTokenType string
-
-// PatchOIDCConfigApplicationType What kind of program it is.
-type PatchOIDCConfigApplicationType string
-
-// PatchOIDCConfigAuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
-type PatchOIDCConfigAuthMethodType string
 
 // PatchOrganization PatchOrganization changes the fields of an organization that are present.
 type PatchOrganization struct {
@@ -4226,7 +3782,7 @@ type PatchRoleReply struct {
 // PatchService PatchService changes the fields of a service that are present.
 type PatchService struct {
 	// AccessTokenType The kind of access tokens it gets from now on.
-	AccessTokenType *UserV3AlphaAccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
 
 	// Description A new description.
 	Description *string `json:"description,omitempty"`
@@ -4279,10 +3835,10 @@ type PatchTarget struct {
 	Name *string `json:"name,omitempty"`
 
 	// RestRequestResponse The response body can replace the message being processed.
-	RestRequestResponse *RestRequestResponseInput `json:"restRequestResponse,omitempty"`
+	RestRequestResponse *RestRequestResponse `json:"restRequestResponse,omitempty"`
 
 	// RestWebhook Only the status of the response counts.
-	RestWebhook *RestWebhookInput `json:"restWebhook,omitempty"`
+	RestWebhook *RestWebhook `json:"restWebhook,omitempty"`
 
 	// Timeout A new timeout. More than 0s, at most 270s.
 	//
@@ -4383,56 +3939,14 @@ type Phone struct {
 // PossibleAuthenticators PossibleAuthenticators is a list of authenticators that may be empty.
 type PossibleAuthenticators struct {
 	// Types The authenticators.
-	Types *[]PossibleAuthenticatorsTypes `json:"types,omitempty"`
+	Types *[]AuthenticatorType `json:"types,omitempty"`
 }
-
-// PossibleAuthenticatorsTypes defines model for PossibleAuthenticators.Types.
-type PossibleAuthenticatorsTypes string
 
 // PrivateLabelingSetting PrivateLabelingSetting is whose branding login pages show.
 type PrivateLabelingSetting string
 
 // Profile Profile is how a human is called.
 type Profile struct {
-	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
-	Birthdate string `json:"birthdate"`
-
-	// DisplayName What to show; by default the given and family name, or else the username.
-	DisplayName string `json:"displayName"`
-
-	// FamilyName The family name.
-	FamilyName string `json:"familyName"`
-
-	// Gender The gender, in words.
-	Gender string `json:"gender"`
-
-	// GivenName The given name.
-	GivenName string `json:"givenName"`
-
-	// MiddleName The middle name.
-	MiddleName string `json:"middleName"`
-
-	// NickName The nick name.
-	NickName string `json:"nickName"`
-
-	// PictureURL A picture of the user.
-	PictureURL string `json:"pictureUrl"`
-
-	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
-	PreferredLanguage string `json:"preferredLanguage"`
-
-	// ProfileURL The page of the user about themselves.
-	ProfileURL string `json:"profileUrl"`
-
-	// WebsiteURL The website of the user or their organization.
-	WebsiteURL string `json:"websiteUrl"`
-
-	// Zoneinfo The time zone, a name of the IANA database.
-	Zoneinfo string `json:"zoneinfo"`
-}
-
-// ProfileInput Profile is how a human is called.
-type ProfileInput struct {
 	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
 	Birthdate *string `json:"birthdate,omitempty"`
 
@@ -4468,6 +3982,45 @@ type ProfileInput struct {
 
 	// Zoneinfo The time zone, a name of the IANA database.
 	Zoneinfo *string `json:"zoneinfo,omitempty"`
+}
+
+// ProfileOutput Profile is how a human is called.
+type ProfileOutput struct {
+	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
+	Birthdate string `json:"birthdate"`
+
+	// DisplayName What to show; by default the given and family name, or else the username.
+	DisplayName string `json:"displayName"`
+
+	// FamilyName The family name.
+	FamilyName string `json:"familyName"`
+
+	// Gender The gender, in words.
+	Gender string `json:"gender"`
+
+	// GivenName The given name.
+	GivenName string `json:"givenName"`
+
+	// MiddleName The middle name.
+	MiddleName string `json:"middleName"`
+
+	// NickName The nick name.
+	NickName string `json:"nickName"`
+
+	// PictureURL A picture of the user.
+	PictureURL string `json:"pictureUrl"`
+
+	// PreferredLanguage The language to write to them in (BCP 47); empty for the default.
+	PreferredLanguage string `json:"preferredLanguage"`
+
+	// ProfileURL The page of the user about themselves.
+	ProfileURL string `json:"profileUrl"`
+
+	// WebsiteURL The website of the user or their organization.
+	WebsiteURL string `json:"websiteUrl"`
+
+	// Zoneinfo The time zone, a name of the IANA database.
+	Zoneinfo string `json:"zoneinfo"`
 }
 
 // Project Project holds roles and applications.
@@ -4560,6 +4113,99 @@ type ProveSessionRequest struct {
 	SessionToken string `json:"sessionToken"`
 }
 
+// ProviderMetadata The provider's metadata (OpenID Connect Discovery, section 3).
+type ProviderMetadata struct {
+	// AcrValuesSupported See OpenID Connect Discovery.
+	AcrValuesSupported *[]string `json:"acr_values_supported,omitempty"`
+
+	// AuthorizationEndpoint See OpenID Connect Discovery.
+	AuthorizationEndpoint string `json:"authorization_endpoint"`
+
+	// AuthorizationResponseIssParameterSupported See OpenID Connect Discovery.
+	AuthorizationResponseIssParameterSupported bool `json:"authorization_response_iss_parameter_supported"`
+
+	// ClaimTypesSupported See OpenID Connect Discovery.
+	ClaimTypesSupported []string `json:"claim_types_supported"`
+
+	// ClaimsParameterSupported See OpenID Connect Discovery.
+	ClaimsParameterSupported bool `json:"claims_parameter_supported"`
+
+	// ClaimsSupported See OpenID Connect Discovery.
+	ClaimsSupported []string `json:"claims_supported"`
+
+	// CodeChallengeMethodsSupported See OpenID Connect Discovery.
+	CodeChallengeMethodsSupported []string `json:"code_challenge_methods_supported"`
+
+	// EndSessionEndpoint See OpenID Connect Discovery.
+	EndSessionEndpoint string `json:"end_session_endpoint"`
+
+	// GrantTypesSupported See OpenID Connect Discovery.
+	GrantTypesSupported []string `json:"grant_types_supported"`
+
+	// IDTokenSigningAlgValuesSupported See OpenID Connect Discovery.
+	IDTokenSigningAlgValuesSupported []string `json:"id_token_signing_alg_values_supported"`
+
+	// IntrospectionEndpoint See OpenID Connect Discovery.
+	IntrospectionEndpoint string `json:"introspection_endpoint"`
+
+	// IntrospectionEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthMethodsSupported []string `json:"introspection_endpoint_auth_methods_supported"`
+
+	// IntrospectionEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	IntrospectionEndpointAuthSigningAlgValuesSupported []string `json:"introspection_endpoint_auth_signing_alg_values_supported"`
+
+	// Issuer See OpenID Connect Discovery.
+	Issuer string `json:"issuer"`
+
+	// JwksURI See OpenID Connect Discovery.
+	JwksURI string `json:"jwks_uri"`
+
+	// PromptValuesSupported See OpenID Connect Discovery.
+	PromptValuesSupported []string `json:"prompt_values_supported"`
+
+	// RequestParameterSupported See OpenID Connect Discovery.
+	RequestParameterSupported bool `json:"request_parameter_supported"`
+
+	// RequestURIParameterSupported See OpenID Connect Discovery.
+	RequestURIParameterSupported bool `json:"request_uri_parameter_supported"`
+
+	// ResponseModesSupported See OpenID Connect Discovery.
+	ResponseModesSupported []string `json:"response_modes_supported"`
+
+	// ResponseTypesSupported See OpenID Connect Discovery.
+	ResponseTypesSupported []string `json:"response_types_supported"`
+
+	// RevocationEndpoint See OpenID Connect Discovery.
+	RevocationEndpoint string `json:"revocation_endpoint"`
+
+	// RevocationEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthMethodsSupported []string `json:"revocation_endpoint_auth_methods_supported"`
+
+	// RevocationEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	RevocationEndpointAuthSigningAlgValuesSupported []string `json:"revocation_endpoint_auth_signing_alg_values_supported"`
+
+	// ScopesSupported See OpenID Connect Discovery.
+	ScopesSupported []string `json:"scopes_supported"`
+
+	// SubjectTypesSupported See OpenID Connect Discovery.
+	SubjectTypesSupported []string `json:"subject_types_supported"`
+
+	// TokenEndpoint See OpenID Connect Discovery.
+	TokenEndpoint string `json:"token_endpoint"`
+
+	// TokenEndpointAuthMethodsSupported See OpenID Connect Discovery.
+	TokenEndpointAuthMethodsSupported []string `json:"token_endpoint_auth_methods_supported"`
+
+	// TokenEndpointAuthSigningAlgValuesSupported See OpenID Connect Discovery.
+	TokenEndpointAuthSigningAlgValuesSupported []string `json:"token_endpoint_auth_signing_alg_values_supported"`
+
+	// UILocalesSupported See OpenID Connect Discovery.
+	UILocalesSupported *[]string `json:"ui_locales_supported,omitempty"`
+
+	// UserinfoEndpoint See OpenID Connect Discovery.
+	UserinfoEndpoint string `json:"userinfo_endpoint"`
+}
+
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
 	// Details ID, sequence and date of the execution.
@@ -4614,10 +4260,10 @@ type RequestExecution struct {
 // RequestExecutionAll All services and methods. Only the value true is valid.
 type RequestExecutionAll bool
 
-// RequestExecutionInput RequestExecution names the API points whose requests trigger.
-type RequestExecutionInput struct {
+// RequestExecutionOutput RequestExecution names the API points whose requests trigger.
+type RequestExecutionOutput struct {
 	// All All services and methods. Only the value true is valid.
-	All *RequestExecutionInputAll `json:"all,omitempty"`
+	All *RequestExecutionOutputAll `json:"all,omitempty"`
 
 	// Method One gRPC method, /<package>.<Service>/<Method>.
 	Method *string `json:"method,omitempty"`
@@ -4626,8 +4272,8 @@ type RequestExecutionInput struct {
 	Service *string `json:"service,omitempty"`
 }
 
-// RequestExecutionInputAll All services and methods. Only the value true is valid.
-type RequestExecutionInputAll bool
+// RequestExecutionOutputAll All services and methods. Only the value true is valid.
+type RequestExecutionOutputAll bool
 
 // ResetInstanceFeaturesReply ResetInstanceFeaturesResponse is the response of ResetInstanceFeatures.
 type ResetInstanceFeaturesReply struct {
@@ -4668,7 +4314,7 @@ type ResolvedLanguages struct {
 	Owner *Owner `json:"owner,omitempty"`
 
 	// Value The value.
-	Value []Language `json:"value"`
+	Value []LanguageOutput `json:"value"`
 }
 
 // ResolvedString ResolvedString is a text and where it comes from.
@@ -4695,10 +4341,10 @@ type ResponseExecution struct {
 // ResponseExecutionAll All services and methods. Only the value true is valid.
 type ResponseExecutionAll bool
 
-// ResponseExecutionInput ResponseExecution names the API points whose responses trigger.
-type ResponseExecutionInput struct {
+// ResponseExecutionOutput ResponseExecution names the API points whose responses trigger.
+type ResponseExecutionOutput struct {
 	// All All services and methods. Only the value true is valid.
-	All *ResponseExecutionInputAll `json:"all,omitempty"`
+	All *ResponseExecutionOutputAll `json:"all,omitempty"`
 
 	// Method One gRPC method, /<package>.<Service>/<Method>.
 	Method *string `json:"method,omitempty"`
@@ -4707,8 +4353,8 @@ type ResponseExecutionInput struct {
 	Service *string `json:"service,omitempty"`
 }
 
-// ResponseExecutionInputAll All services and methods. Only the value true is valid.
-type ResponseExecutionInputAll bool
+// ResponseExecutionOutputAll All services and methods. Only the value true is valid.
+type ResponseExecutionOutputAll bool
 
 // ResponseType ResponseType is what the authorization endpoint answers.
 type ResponseType string
@@ -4716,11 +4362,8 @@ type ResponseType string
 // ResponseTypes ResponseTypes is a list of response types, at least one.
 type ResponseTypes struct {
 	// Types The response types.
-	Types []ResponseTypesTypes `json:"types"`
+	Types []ResponseType `json:"types"`
 }
-
-// ResponseTypesTypes defines model for ResponseTypes.Types.
-type ResponseTypesTypes string
 
 // RestRequestResponse RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponse struct {
@@ -4728,8 +4371,8 @@ type RestRequestResponse struct {
 	URL string `json:"url"`
 }
 
-// RestRequestResponseInput RestRequestResponse calls an endpoint whose response body is used.
-type RestRequestResponseInput struct {
+// RestRequestResponseOutput RestRequestResponse calls an endpoint whose response body is used.
+type RestRequestResponseOutput struct {
 	// URL The endpoint's absolute URL.
 	URL string `json:"url"`
 }
@@ -4740,8 +4383,8 @@ type RestWebhook struct {
 	URL string `json:"url"`
 }
 
-// RestWebhookInput RestWebhook calls an endpoint and looks at the status of its response only.
-type RestWebhookInput struct {
+// RestWebhookOutput RestWebhook calls an endpoint and looks at the status of its response only.
+type RestWebhookOutput struct {
 	// URL The endpoint's absolute URL.
 	URL string `json:"url"`
 }
@@ -4811,9 +4454,6 @@ type RoleSearchFilter struct {
 	// ProjectID By project.
 	ProjectID *IDFilter `json:"projectId,omitempty"`
 }
-
-// SchemaV3AlphaAuthenticatorType AuthenticatorType is a way to authenticate.
-type SchemaV3AlphaAuthenticatorType string
 
 // SearchAppKeysReply SearchAppKeysResponse is the response of SearchAppKeys.
 type SearchAppKeysReply struct {
@@ -5028,6 +4668,9 @@ type SearchUsersReply struct {
 	SortingColumn UserFieldName `json:"sortingColumn"`
 }
 
+// SecondFactorType SecondFactorType is what an authenticator is.
+type SecondFactorType string
+
 // SecretRotation SecretRotation says what becomes of the old secret.
 type SecretRotation struct {
 	// Overlap How long the old secret stays good, at most 7 days; not at all when omitted. At least 0s, at most 604800s.
@@ -5039,7 +4682,7 @@ type SecretRotation struct {
 // Service Service is a program.
 type Service struct {
 	// AccessTokenType The kind of access tokens it gets.
-	AccessTokenType *UserV3AlphaAccessTokenType `json:"accessTokenType,omitempty"`
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
 
 	// Description What it does.
 	Description *string `json:"description,omitempty"`
@@ -5065,7 +4708,7 @@ type Session struct {
 	Metadata *map[string][]byte `json:"metadata,omitempty"`
 
 	// UserAgent Where the user is.
-	UserAgent *UserAgentInput `json:"userAgent,omitempty"`
+	UserAgent *UserAgent `json:"userAgent,omitempty"`
 }
 
 // SessionFieldName SessionFieldName is a column that sessions can be sorted by.
@@ -5143,7 +4786,7 @@ type SetInstanceFeaturesReply struct {
 // SetLanguageSettings SetLanguageSettings sets the settings that are present.
 type SetLanguageSettings struct {
 	// DefaultLanguage The language used when no other fits; it has to be among the restricted ones.
-	DefaultLanguage *LanguageInput `json:"defaultLanguage,omitempty"`
+	DefaultLanguage *Language `json:"defaultLanguage,omitempty"`
 
 	// RestrictedLanguages The languages that message texts and the login pages are offered in.
 	RestrictedLanguages *Languages `json:"restrictedLanguages,omitempty"`
@@ -5206,11 +4849,8 @@ type Source string
 // StateFilter StateFilter compares the state of a resource.
 type StateFilter struct {
 	// State The state to find.
-	State StateFilterState `json:"state"`
+	State EffectiveState `json:"state"`
 }
-
-// StateFilterState The state to find.
-type StateFilterState string
 
 // Status Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Status struct {
@@ -5263,8 +4903,17 @@ type TargetFilter struct {
 	ID string `json:"id"`
 }
 
-// TargetInput Target is an HTTP endpoint that executions call.
-type TargetInput struct {
+// TargetNameFilter TargetNameFilter compares the name of a target.
+type TargetNameFilter struct {
+	// Method How to compare; EQUALS when omitted.
+	Method *TextFilterMethod `json:"method,omitempty"`
+
+	// Name The text to compare with.
+	Name *string `json:"name,omitempty"`
+}
+
+// TargetOutput Target is an HTTP endpoint that executions call.
+type TargetOutput struct {
 	// InterruptOnError Stop the whole execution on any error.
 	InterruptOnError *bool `json:"interruptOnError,omitempty"`
 
@@ -5275,24 +4924,15 @@ type TargetInput struct {
 	Name string `json:"name"`
 
 	// RestRequestResponse The response body can replace the message being processed.
-	RestRequestResponse *RestRequestResponseInput `json:"restRequestResponse,omitempty"`
+	RestRequestResponse *RestRequestResponseOutput `json:"restRequestResponse,omitempty"`
 
 	// RestWebhook Only the status of the response counts.
-	RestWebhook *RestWebhookInput `json:"restWebhook,omitempty"`
+	RestWebhook *RestWebhookOutput `json:"restWebhook,omitempty"`
 
 	// Timeout The time after which the call is cancelled. More than 0s, at most 270s.
 	//
 	// Example: 10s
 	Timeout string `json:"timeout"`
-}
-
-// TargetNameFilter TargetNameFilter compares the name of a target.
-type TargetNameFilter struct {
-	// Method How to compare; EQUALS when omitted.
-	Method *TextFilterMethod `json:"method,omitempty"`
-
-	// Name The text to compare with.
-	Name *string `json:"name,omitempty"`
 }
 
 // TargetSearchFilter TargetSearchFilter is one condition a target has to meet.
@@ -5327,6 +4967,33 @@ type TimestampFilter struct {
 
 // TimestampFilterMethod TimestampFilterMethod is how a time of a resource is compared with the filter's.
 type TimestampFilterMethod string
+
+// TokenReply Tokens (RFC 6749, section 5.1; RFC 8693, section 2.2).
+type TokenReply struct {
+	// AccessToken The access token; the issued token of an exchange.
+	AccessToken string `json:"access_token"`
+
+	// ExpiresIn Seconds until it ends.
+	ExpiresIn int64 `json:"expires_in"`
+
+	// IDToken Who the user is.
+	IDToken string `json:"id_token,omitempty"`
+
+	// IssuedTokenType What an exchange issued.
+	IssuedTokenType string `json:"issued_token_type,omitempty"`
+
+	// RefreshToken Gets the next tokens.
+	RefreshToken string `json:"refresh_token,omitempty"`
+
+	// Scope What was granted.
+	Scope string `json:"scope,omitempty"`
+
+	// TokenType How it is used.
+	TokenType TokenReplyTokenType `json:"token_type"`
+}
+
+// TokenReplyTokenType How it is used.
+type TokenReplyTokenType string
 
 // TokenRequest What a client asks of the token endpoint; what is needed depends on grant_type.
 type TokenRequest struct {
@@ -5385,32 +5052,11 @@ type TokenRequest struct {
 	SubjectTokenType string `json:"subject_token_type,omitempty"`
 }
 
-// TokenResponse Tokens (RFC 6749, section 5.1; RFC 8693, section 2.2).
-type TokenResponse struct {
-	// AccessToken The access token; the issued token of an exchange.
-	AccessToken string `json:"access_token"`
-
-	// ExpiresIn Seconds until it ends.
-	ExpiresIn int64 `json:"expires_in"`
-
-	// IDToken Who the user is.
-	IDToken string `json:"id_token,omitempty"`
-
-	// IssuedTokenType What an exchange issued.
-	IssuedTokenType string `json:"issued_token_type,omitempty"`
-
-	// RefreshToken Gets the next tokens.
-	RefreshToken string `json:"refresh_token,omitempty"`
-
-	// Scope What was granted.
-	Scope string `json:"scope,omitempty"`
-
-	// TokenType How it is used.
-	TokenType TokenResponseTokenType `json:"token_type"`
+// TrustAppReply TrustAppResponse is the response of TrustApp.
+type TrustAppReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
 }
-
-// TokenResponseTokenType How it is used.
-type TokenResponseTokenType string
 
 // UnlockUserReply UnlockUserResponse is the response of UnlockUser.
 type UnlockUserReply struct {
@@ -5442,18 +5088,6 @@ type User struct {
 // UserAgent UserAgent is where the user is, as the caller says.
 type UserAgent struct {
 	// Description What it is, for people.
-	Description string `json:"description"`
-
-	// FingerprintID The device.
-	FingerprintID string `json:"fingerprintId"`
-
-	// IP Its address.
-	IP string `json:"ip"`
-}
-
-// UserAgentInput UserAgent is where the user is, as the caller says.
-type UserAgentInput struct {
-	// Description What it is, for people.
 	Description *string `json:"description,omitempty"`
 
 	// FingerprintID The device.
@@ -5461,6 +5095,18 @@ type UserAgentInput struct {
 
 	// IP Its address.
 	IP *string `json:"ip,omitempty"`
+}
+
+// UserAgentOutput UserAgent is where the user is, as the caller says.
+type UserAgentOutput struct {
+	// Description What it is, for people.
+	Description string `json:"description"`
+
+	// FingerprintID The device.
+	FingerprintID string `json:"fingerprintId"`
+
+	// IP Its address.
+	IP string `json:"ip"`
 }
 
 // UserFactor UserFactor is the user of a session.
@@ -5562,7 +5208,7 @@ type UserMetadataSearchFilter struct {
 // UserSchema UserSchema says what data users carry and how they may authenticate.
 type UserSchema struct {
 	// PossibleAuthenticators The ways users of the schema may authenticate.
-	PossibleAuthenticators *[]UserSchemaPossibleAuthenticators `json:"possibleAuthenticators,omitempty"`
+	PossibleAuthenticators *[]AuthenticatorType `json:"possibleAuthenticators,omitempty"`
 
 	// Schema The JSON Schema (2020-12) of the data: an object. Properties may carry the keyword urn:service:schema:permission, an object with the members admin and self, each made of r and w: who may read and write the property.
 	Schema map[string]interface{} `json:"schema"`
@@ -5570,9 +5216,6 @@ type UserSchema struct {
 	// Type A name for people, unique in the instance.
 	Type string `json:"type"`
 }
-
-// UserSchemaPossibleAuthenticators defines model for UserSchema.PossibleAuthenticators.
-type UserSchemaPossibleAuthenticators string
 
 // UserSchemaFieldName UserSchemaFieldName is a column that user schemas can be sorted by.
 type UserSchemaFieldName string
@@ -5640,23 +5283,17 @@ type UserState string
 // UserStateFilter UserStateFilter compares the state of a user.
 type UserStateFilter struct {
 	// State The state to find.
-	State UserStateFilterState `json:"state"`
+	State UserState `json:"state"`
 }
 
-// UserStateFilterState The state to find.
-type UserStateFilterState string
+// UserType UserType is what a user is.
+type UserType string
 
 // UserTypeFilter UserTypeFilter compares the type of a user.
 type UserTypeFilter struct {
 	// Type The type to find.
-	Type UserTypeFilterType `json:"type"`
+	Type UserType `json:"type"`
 }
-
-// UserTypeFilterType The type to find.
-type UserTypeFilterType string
-
-// UserV3AlphaAccessTokenType AccessTokenType is the kind of access tokens a service gets.
-type UserV3AlphaAccessTokenType string
 
 // ValidateReply ValidateResponse is the response of Validate.
 type ValidateReply struct {
@@ -6625,7 +6262,7 @@ type SearchDomainsJSONRequestBody = SearchDomainsJSONBody
 type PatchDomainJSONRequestBody = PatchDomain
 
 // PutExecutionJSONRequestBody defines body for PutExecution for application/json ContentType.
-type PutExecutionJSONRequestBody = ExecutionInput
+type PutExecutionJSONRequestBody = Execution
 
 // SearchExecutionsJSONRequestBody defines body for SearchExecutions for application/json ContentType.
 type SearchExecutionsJSONRequestBody = SearchExecutionsJSONBody
@@ -6706,7 +6343,7 @@ type EndSessionJSONRequestBody = EndSessionRequest
 type ProveSessionJSONRequestBody = ProveSessionRequest
 
 // CreateTargetJSONRequestBody defines body for CreateTarget for application/json ContentType.
-type CreateTargetJSONRequestBody = TargetInput
+type CreateTargetJSONRequestBody = Target
 
 // SearchTargetsJSONRequestBody defines body for SearchTargets for application/json ContentType.
 type SearchTargetsJSONRequestBody = SearchTargetsJSONBody
@@ -7092,12 +6729,16 @@ type ClientInterface interface {
 
 	// CreateAppWithBody Creates an application of a project
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
 	CreateAppWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateApp Creates an application of a project
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7108,6 +6749,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -7117,6 +6760,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -7124,12 +6769,16 @@ type ClientInterface interface {
 
 	// CreateAppKeyWithBody Makes a key of an application, or registers its own
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
 	CreateAppKeyWithBody(ctx context.Context, appID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAppKey Makes a key of an application, or registers its own
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7140,6 +6789,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -7149,6 +6800,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -7156,15 +6809,21 @@ type ClientInterface interface {
 
 	// DeleteAppKey Deletes a key and everything that belongs to it
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/apps/{appId}/keys/{id} (the `DeleteAppKey` operationId).
 	DeleteAppKey(ctx context.Context, appID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteApp Deletes an application and everything that belongs to it
 	//
+	// Needs the permission app.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
 	DeleteApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetApp Reads one application
+	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/apps/{id} (the `GetApp` operationId).
 	GetApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7172,6 +6831,8 @@ type ClientInterface interface {
 	// PatchAppWithBody Changes the fields of an application that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7182,6 +6843,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
@@ -7189,17 +6852,30 @@ type ClientInterface interface {
 
 	// ActivateApp Makes an inactive application active again
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_activate (the `ActivateApp` operationId).
 	ActivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateApp Makes an application inactive: it stays, but nothing can use it
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
 	DeactivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DistrustApp Trusts an application no longer, its tokens of before included
+	//
+	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+	DistrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RegenerateSecretWithBody Makes a new client secret
 	//
 	// The old one can stay good for a while, so that the application can be switched over without an interruption.
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7210,14 +6886,27 @@ type ClientInterface interface {
 	//
 	// The old one can stay good for a while, so that the application can be switched over without an interruption.
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecret(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// TrustApp Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+	//
+	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 	//
 	// It counts once it is validated; domains that the system adds count at once.
+	//
+	// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7228,6 +6917,8 @@ type ClientInterface interface {
 	//
 	// It counts once it is validated; domains that the system adds count at once.
 	//
+	// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/domains (the `CreateDomain` operationId).
@@ -7236,6 +6927,8 @@ type ClientInterface interface {
 	// SearchDomainsWithBody Searches domains
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7246,6 +6939,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/domains/_search (the `SearchDomains` operationId).
@@ -7253,10 +6948,14 @@ type ClientInterface interface {
 
 	// DeleteDomain Deletes a domain and everything that belongs to it
 	//
+	// Needs the permission domain.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/domains/{id} (the `DeleteDomain` operationId).
 	DeleteDomain(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetDomain Reads one domain
+	//
+	// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/domains/{id} (the `GetDomain` operationId).
 	GetDomain(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7264,6 +6963,8 @@ type ClientInterface interface {
 	// PatchDomainWithBody Changes the fields of a domain that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7274,6 +6975,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/domains/{id} (the `PatchDomain` operationId).
@@ -7283,6 +6986,8 @@ type ClientInterface interface {
 	//
 	// The login names of an organization's users end in its primary domain.
 	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_set_as_primary (the `SetAsPrimary` operationId).
 	SetAsPrimary(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -7290,12 +6995,16 @@ type ClientInterface interface {
 	//
 	// Other organizations' users whose names end in the domain get a temporary name.
 	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 	Validate(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutExecutionWithBody Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7306,6 +7015,8 @@ type ClientInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/executions (the `PutExecution` operationId).
@@ -7314,6 +7025,8 @@ type ClientInterface interface {
 	// SearchExecutionsWithBody Searches the executions of the instance, sorted by creation date
 	//
 	// The filters of the list combine with AND; an empty list finds all.
+	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7324,6 +7037,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
@@ -7331,25 +7046,35 @@ type ClientInterface interface {
 
 	// ListAvailableExecutionFunctions Lists the functions that a function condition can name
 	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 	ListAvailableExecutionFunctions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethods(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAvailableExecutionServices Lists the services that a request or response condition can name
 	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with GET /resources/v3alpha/executions/services (the `ListAvailableExecutionServices` operationId).
 	ListAvailableExecutionServices(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteExecution Deletes an execution and removes it from every execution that included it
 	//
+	// Needs the permission action.execution.delete. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 	DeleteExecution(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7358,6 +7083,8 @@ type ClientInterface interface {
 
 	// CreateInstance Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
@@ -7365,12 +7092,16 @@ type ClientInterface interface {
 
 	// BulkLimitWithBody Sets the limits of several instances: of all of them or, when one does not exist, of none
 	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
 	BulkLimitWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// BulkLimit Sets the limits of several instances: of all of them or, when one does not exist, of none
+	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7381,6 +7112,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -7390,6 +7123,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -7397,10 +7132,14 @@ type ClientInterface interface {
 
 	// DeleteInstance Deletes an instance and everything that belongs to it
 	//
+	// Needs the permission system.instance.delete. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
 	DeleteInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetInstance Reads one instance
+	//
+	// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/instances/{id} (the `GetInstance` operationId).
 	GetInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7408,6 +7147,8 @@ type ClientInterface interface {
 	// PatchInstanceWithBody Changes the fields of an instance that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7418,6 +7159,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
@@ -7425,12 +7168,16 @@ type ClientInterface interface {
 
 	// LimitWithBody Sets the limits of an instance that are present
 	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
 	LimitWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Limit Sets the limits of an instance that are present
+	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7441,6 +7188,8 @@ type ClientInterface interface {
 	//
 	// A user has one membership for each of them.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -7450,6 +7199,8 @@ type ClientInterface interface {
 	//
 	// A user has one membership for each of them.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -7457,12 +7208,16 @@ type ClientInterface interface {
 
 	// ListAvailableRoles Lists the roles that can be held on what ctx selects, or on projects or grants of projects
 	//
+	// Needs the permission membership.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with GET /resources/v3alpha/memberships/_available_roles (the `ListAvailableRoles` operationId).
 	ListAvailableRoles(ctx context.Context, params *ListAvailableRolesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SearchMembershipsWithBody Searches memberships
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7473,6 +7228,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
@@ -7480,10 +7237,14 @@ type ClientInterface interface {
 
 	// DeleteMembership Deletes a membership and everything that belongs to it
 	//
+	// Needs the permission membership.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
 	DeleteMembership(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetMembership Reads one membership
+	//
+	// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/memberships/{id} (the `GetMembership` operationId).
 	GetMembership(ctx context.Context, id string, params *GetMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7491,6 +7252,8 @@ type ClientInterface interface {
 	// PatchMembershipWithBody Changes the fields of a membership that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7501,12 +7264,16 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
 	PatchMembership(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOrganizationWithBody Creates an organization with a default domain, <name>.<primary domain of the instance>
+	//
+	// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7515,6 +7282,8 @@ type ClientInterface interface {
 
 	// CreateOrganization Creates an organization with a default domain, <name>.<primary domain of the instance>
 	//
+	// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/organizations (the `CreateOrganization` operationId).
@@ -7522,12 +7291,16 @@ type ClientInterface interface {
 
 	// GetInstanceDefault Reads the default organization of the instance
 	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with GET /resources/v3alpha/organizations/_instance_default (the `GetInstanceDefault` operationId).
 	GetInstanceDefault(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SearchOrganizationsWithBody Searches organizations
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7538,6 +7311,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/organizations/_search (the `SearchOrganizations` operationId).
@@ -7545,10 +7320,14 @@ type ClientInterface interface {
 
 	// DeleteOrganization Deletes an organization and everything that belongs to it
 	//
+	// Needs the permission org.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/organizations/{id} (the `DeleteOrganization` operationId).
 	DeleteOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOrganization Reads one organization
+	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/organizations/{id} (the `GetOrganization` operationId).
 	GetOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7556,6 +7335,8 @@ type ClientInterface interface {
 	// PatchOrganizationWithBody Changes the fields of an organization that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7566,6 +7347,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/organizations/{id} (the `PatchOrganization` operationId).
@@ -7573,20 +7356,28 @@ type ClientInterface interface {
 
 	// ActivateOrganization Makes an inactive organization active again
 	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_activate (the `ActivateOrganization` operationId).
 	ActivateOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateOrganization Makes an organization inactive: it stays, but nothing can use it
+	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_deactivate (the `DeactivateOrganization` operationId).
 	DeactivateOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetAsInstanceDefault Makes an organization the default of its instance: where users and projects are created when a call names no organization
 	//
+	// Needs the permission iam.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 	SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateProjectGrantWithBody Grants a project to another organization, which can then give its roles to users
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7594,6 +7385,8 @@ type ClientInterface interface {
 	CreateProjectGrantWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateProjectGrant Grants a project to another organization, which can then give its roles to users
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7604,6 +7397,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -7613,6 +7408,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -7620,10 +7417,14 @@ type ClientInterface interface {
 
 	// DeleteProjectGrant Deletes a project grant with the user grants that were made under it
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
 	DeleteProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetProjectGrant Reads one project grant
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/project_grants/{id} (the `GetProjectGrant` operationId).
 	GetProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7631,6 +7432,8 @@ type ClientInterface interface {
 	// PatchProjectGrantWithBody Changes the roles of a project grant
 	//
 	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7641,6 +7444,8 @@ type ClientInterface interface {
 	//
 	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
@@ -7648,10 +7453,14 @@ type ClientInterface interface {
 
 	// ActivateProjectGrant Makes an inactive project grant active again
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
 	ActivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateProjectGrant Makes a project grant inactive: it stays, but nothing can use it
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_deactivate (the `DeactivateProjectGrant` operationId).
 	DeactivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7659,6 +7468,8 @@ type ClientInterface interface {
 	// CreateProjectWithBody Creates a project
 	//
 	// A caller who could not change it otherwise becomes its owner.
+	//
+	// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7669,6 +7480,8 @@ type ClientInterface interface {
 	//
 	// A caller who could not change it otherwise becomes its owner.
 	//
+	// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
@@ -7677,6 +7490,8 @@ type ClientInterface interface {
 	// SearchProjectsWithBody Searches projects
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7687,6 +7502,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
@@ -7694,10 +7511,14 @@ type ClientInterface interface {
 
 	// DeleteProject Deletes a project and everything that belongs to it
 	//
+	// Needs the permission project.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
 	DeleteProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetProject Reads one project
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/projects/{id} (the `GetProject` operationId).
 	GetProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7705,6 +7526,8 @@ type ClientInterface interface {
 	// PatchProjectWithBody Changes the fields of a project that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7715,6 +7538,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
@@ -7722,15 +7547,21 @@ type ClientInterface interface {
 
 	// ActivateProject Makes an inactive project active again
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/projects/{id}/_activate (the `ActivateProject` operationId).
 	ActivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateProject Makes a project inactive: it stays, but nothing can use it
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
 	DeactivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateRoleWithBody Creates a role of a project
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7738,6 +7569,8 @@ type ClientInterface interface {
 	CreateRoleWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateRole Creates a role of a project
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7748,6 +7581,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
@@ -7756,6 +7591,8 @@ type ClientInterface interface {
 	// SearchRoles Searches roles
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7766,10 +7603,14 @@ type ClientInterface interface {
 	//
 	// It is taken out of the grants that name it; a user grant that names no other one is removed.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
 	DeleteRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRole Reads one role
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/roles/{id} (the `GetRole` operationId).
 	GetRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7777,6 +7618,8 @@ type ClientInterface interface {
 	// PatchRoleWithBody Changes the fields of a role that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7787,6 +7630,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
@@ -7795,6 +7640,8 @@ type ClientInterface interface {
 	// CreateSessionWithBody Creates a session
 	//
 	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7805,6 +7652,8 @@ type ClientInterface interface {
 	//
 	// All checks have to succeed, or there is none; why a check failed is not told apart.
 	//
+	// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
@@ -7813,6 +7662,8 @@ type ClientInterface interface {
 	// SearchSessionsWithBody Searches sessions, expired ones too
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+	//
+	// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7823,6 +7674,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
 	//
+	// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
@@ -7830,10 +7683,14 @@ type ClientInterface interface {
 
 	// DeleteSession Ends a session
 	//
+	// Needs the permission session.delete where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
 	DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSession Reads one session
+	//
+	// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
 	GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7841,6 +7698,8 @@ type ClientInterface interface {
 	// PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
 	//
 	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7851,6 +7710,8 @@ type ClientInterface interface {
 	//
 	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
@@ -7858,12 +7719,16 @@ type ClientInterface interface {
 
 	// EndSessionWithBody Ends a session by its token, whoever the caller is
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
 	EndSessionWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EndSession Ends a session by its token, whoever the caller is
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7874,6 +7739,8 @@ type ClientInterface interface {
 	//
 	// A wrong token is answered like a session that does not exist.
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
@@ -7882,6 +7749,8 @@ type ClientInterface interface {
 	// ProveSession Reads a session by its token, whoever the caller is
 	//
 	// A wrong token is answered like a session that does not exist.
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7892,6 +7761,8 @@ type ClientInterface interface {
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/targets (the `CreateTarget` operationId).
@@ -7900,6 +7771,8 @@ type ClientInterface interface {
 	// CreateTarget Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -7910,6 +7783,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -7919,6 +7794,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -7926,10 +7803,14 @@ type ClientInterface interface {
 
 	// DeleteTarget Deletes a target and removes it from every execution that referenced it
 	//
+	// Needs the permission action.target.delete. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/targets/{id} (the `DeleteTarget` operationId).
 	DeleteTarget(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTarget Reads one target
+	//
+	// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/targets/{id} (the `GetTarget` operationId).
 	GetTarget(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7937,6 +7818,8 @@ type ClientInterface interface {
 	// PatchTargetWithBody Changes the fields of a target that are present
 	//
 	// A patch that changes nothing succeeds and leaves sequence and change date alone.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7947,6 +7830,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds and leaves sequence and change date alone.
 	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
@@ -7955,6 +7840,8 @@ type ClientInterface interface {
 	// CreateUserGrantWithBody Gives a user roles of a project
 	//
 	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7965,6 +7852,8 @@ type ClientInterface interface {
 	//
 	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
@@ -7973,6 +7862,8 @@ type ClientInterface interface {
 	// SearchUserGrantsWithBody Searches user grants
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -7983,6 +7874,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
@@ -7990,10 +7883,14 @@ type ClientInterface interface {
 
 	// DeleteUserGrant Takes all roles of a user grant away
 	//
+	// Needs the permission grant.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
 	DeleteUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUserGrant Reads one user grant
+	//
+	// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/user_grants/{id} (the `GetUserGrant` operationId).
 	GetUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8001,6 +7898,8 @@ type ClientInterface interface {
 	// PatchUserGrantWithBody Changes the fields of a user grant that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8011,6 +7910,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
@@ -8018,15 +7919,21 @@ type ClientInterface interface {
 
 	// ActivateUserGrant Makes an inactive user grant active again
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_activate (the `ActivateUserGrant` operationId).
 	ActivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateUserGrant Makes a user grant inactive: it stays, but nothing can use it
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
 	DeactivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserSchemaWithBody Creates a user schema
+	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8034,6 +7941,8 @@ type ClientInterface interface {
 	CreateUserSchemaWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserSchema Creates a user schema
+	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8044,6 +7953,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -8053,6 +7964,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -8060,10 +7973,14 @@ type ClientInterface interface {
 
 	// DeleteUserSchema Deletes a user schema that no user has
 	//
+	// Needs the permission userschema.delete. Answers only where the feature user_schema is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
 	DeleteUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUserSchema Reads one user schema
+	//
+	// Needs the permission userschema.read. Answers only where the feature user_schema is on.
 	//
 	// Corresponds with GET /resources/v3alpha/user_schemas/{id} (the `GetUserSchema` operationId).
 	GetUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8071,6 +7988,8 @@ type ClientInterface interface {
 	// PatchUserSchemaWithBody Changes the fields of a user schema that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8081,6 +8000,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
@@ -8088,15 +8009,21 @@ type ClientInterface interface {
 
 	// ActivateUserSchema Makes an inactive user schema active again
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_activate (the `ActivateUserSchema` operationId).
 	ActivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateUserSchema Makes a user schema inactive: it stays, but nothing can use it
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 	DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserWithBody Creates a user in an organization
+	//
+	// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8104,6 +8031,8 @@ type ClientInterface interface {
 	CreateUserWithBody(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUser Creates a user in an organization
+	//
+	// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8114,6 +8043,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
@@ -8122,6 +8053,8 @@ type ClientInterface interface {
 	// SearchUsers Searches users
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8132,10 +8065,14 @@ type ClientInterface interface {
 	//
 	// The ID is never used again.
 	//
+	// Needs the permission user.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
 	DeleteUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUser Reads one user
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
 	GetUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8143,6 +8080,8 @@ type ClientInterface interface {
 	// PatchUserWithBody Changes the fields of a user that are present
 	//
 	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8153,6 +8092,8 @@ type ClientInterface interface {
 	//
 	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
@@ -8160,20 +8101,28 @@ type ClientInterface interface {
 
 	// ActivateUser Makes an inactive user active again
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
 	ActivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeactivateUser Makes an active or locked user inactive: it stays, but cannot act
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
 	DeactivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// LockUser Locks an active user out, for example after an attack on it
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
 	LockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnlockUser Makes a locked user active again
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
 	UnlockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8183,6 +8132,8 @@ type ClientInterface interface {
 	// A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
 	//
 	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8195,6 +8146,8 @@ type ClientInterface interface {
 	//
 	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
@@ -8202,12 +8155,16 @@ type ClientInterface interface {
 
 	// DeleteClientSecret Takes the client secrets from a service user
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
 	DeleteClientSecret(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetClientSecretWithBody Gives a service user a new client secret, which is shown once
 	//
 	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8218,6 +8175,8 @@ type ClientInterface interface {
 	//
 	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
@@ -8226,6 +8185,8 @@ type ClientInterface interface {
 	// CreateMachineKeyWithBody Gives a service user a key to prove its identity with
 	//
 	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8236,6 +8197,8 @@ type ClientInterface interface {
 	//
 	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
@@ -8244,6 +8207,8 @@ type ClientInterface interface {
 	// SearchMachineKeysWithBody Searches the keys of a user
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8254,6 +8219,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
@@ -8261,12 +8228,16 @@ type ClientInterface interface {
 
 	// DeleteMachineKey Deletes a key, which is not accepted any more
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
 	DeleteMachineKey(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SearchUserMetadataWithBody Searches the metadata of a user
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8277,6 +8248,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
@@ -8284,10 +8257,14 @@ type ClientInterface interface {
 
 	// DeleteUserMetadata Deletes a key of a user's metadata
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
 	DeleteUserMetadata(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetUserMetadataWithBody Sets the value of a key of a user's metadata
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8295,6 +8272,8 @@ type ClientInterface interface {
 	SetUserMetadataWithBody(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetUserMetadata Sets the value of a key of a user's metadata
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8305,6 +8284,8 @@ type ClientInterface interface {
 	//
 	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
@@ -8313,6 +8294,8 @@ type ClientInterface interface {
 	// CreatePersonalAccessToken Creates a personal access token of a service user
 	//
 	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8323,6 +8306,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -8332,6 +8317,8 @@ type ClientInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -8339,15 +8326,21 @@ type ClientInterface interface {
 
 	// DeletePersonalAccessToken Deletes a personal access token, which is not accepted any more
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+	//
 	// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
 	ResolveLanguages(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetLanguagesWithBody Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8356,6 +8349,8 @@ type ClientInterface interface {
 
 	// SetLanguages Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
@@ -8363,15 +8358,21 @@ type ClientInterface interface {
 
 	// ResetInstanceFeatures Resets all flags of the instance to those of the system
 	//
+	// Needs the permission iam.feature.delete.
+	//
 	// Corresponds with DELETE /v2/features/instance (the `ResetInstanceFeatures` operationId).
 	ResetInstanceFeatures(ctx context.Context, params *ResetInstanceFeaturesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetInstanceFeatures Reads the flags as they apply to the instance, each with its source
 	//
+	// The caller has to be authenticated.
+	//
 	// Corresponds with GET /v2/features/instance (the `GetInstanceFeatures` operationId).
 	GetInstanceFeatures(ctx context.Context, params *GetInstanceFeaturesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetInstanceFeaturesWithBody Sets the flags that are present, for the instance
+	//
+	// Needs the permission iam.feature.write.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8380,6 +8381,8 @@ type ClientInterface interface {
 
 	// SetInstanceFeatures Sets the flags that are present, for the instance
 	//
+	// Needs the permission iam.feature.write.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
@@ -8387,15 +8390,21 @@ type ClientInterface interface {
 
 	// ResetSystemFeatures Resets all flags of the installation to their default, off
 	//
+	// Needs the permission system.feature.delete.
+	//
 	// Corresponds with DELETE /v2/features/system (the `ResetSystemFeatures` operationId).
 	ResetSystemFeatures(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetSystemFeatures Reads the flags of the installation
 	//
+	// The caller has to be authenticated.
+	//
 	// Corresponds with GET /v2/features/system (the `GetSystemFeatures` operationId).
 	GetSystemFeatures(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SetSystemFeaturesWithBody Sets the flags that are present, for all instances that do not decide themselves
+	//
+	// Needs the permission system.feature.write.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8404,6 +8413,8 @@ type ClientInterface interface {
 
 	// SetSystemFeatures Sets the flags that are present, for all instances that do not decide themselves
 	//
+	// Needs the permission system.feature.write.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
@@ -8411,12 +8422,16 @@ type ClientInterface interface {
 
 	// ListAuthenticators Lists the authenticators of a user
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+	//
 	// Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
 	ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8427,6 +8442,8 @@ type ClientInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
@@ -8434,10 +8451,14 @@ type ClientInterface interface {
 
 	// RemoveOTPEmail Removes an OTP e-mail registration
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
 	RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8445,6 +8466,8 @@ type ClientInterface interface {
 	VerifyOTPEmailWithBody(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8455,6 +8478,8 @@ type ClientInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -8464,6 +8489,8 @@ type ClientInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -8471,10 +8498,14 @@ type ClientInterface interface {
 
 	// RemoveOTPSMS Removes an OTP SMS registration
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
 	RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8482,6 +8513,8 @@ type ClientInterface interface {
 	VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8492,15 +8525,21 @@ type ClientInterface interface {
 	//
 	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
 	AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
 	RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyTOTPWithBody Verifies an authenticator app by its current code
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -8508,6 +8547,8 @@ type ClientInterface interface {
 	VerifyTOTPWithBody(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// VerifyTOTP Verifies an authenticator app by its current code
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -8848,6 +8889,8 @@ func (c *Client) PostUserInfoWithFormdataBody(ctx context.Context, body PostUser
 
 // CreateAppWithBody Creates an application of a project
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
@@ -8864,6 +8907,8 @@ func (c *Client) CreateAppWithBody(ctx context.Context, contentType string, body
 }
 
 // CreateApp Creates an application of a project
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8884,6 +8929,8 @@ func (c *Client) CreateApp(ctx context.Context, body CreateAppJSONRequestBody, r
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -8903,6 +8950,8 @@ func (c *Client) SearchAppsWithBody(ctx context.Context, params *SearchAppsParam
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -8920,6 +8969,8 @@ func (c *Client) SearchApps(ctx context.Context, params *SearchAppsParams, body 
 
 // CreateAppKeyWithBody Makes a key of an application, or registers its own
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
@@ -8936,6 +8987,8 @@ func (c *Client) CreateAppKeyWithBody(ctx context.Context, appID string, content
 }
 
 // CreateAppKey Makes a key of an application, or registers its own
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8956,6 +9009,8 @@ func (c *Client) CreateAppKey(ctx context.Context, appID string, body CreateAppK
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -8975,6 +9030,8 @@ func (c *Client) SearchAppKeysWithBody(ctx context.Context, appID string, params
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -8992,6 +9049,8 @@ func (c *Client) SearchAppKeys(ctx context.Context, appID string, params *Search
 
 // DeleteAppKey Deletes a key and everything that belongs to it
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/apps/{appId}/keys/{id} (the `DeleteAppKey` operationId).
 func (c *Client) DeleteAppKey(ctx context.Context, appID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteAppKeyRequest(c.Server, appID, id)
@@ -9007,6 +9066,8 @@ func (c *Client) DeleteAppKey(ctx context.Context, appID string, id string, reqE
 
 // DeleteApp Deletes an application and everything that belongs to it
 //
+// Needs the permission app.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
 func (c *Client) DeleteApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteAppRequest(c.Server, id)
@@ -9021,6 +9082,8 @@ func (c *Client) DeleteApp(ctx context.Context, id string, reqEditors ...Request
 }
 
 // GetApp Reads one application
+//
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/apps/{id} (the `GetApp` operationId).
 func (c *Client) GetApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9038,6 +9101,8 @@ func (c *Client) GetApp(ctx context.Context, id string, reqEditors ...RequestEdi
 // PatchAppWithBody Changes the fields of an application that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9058,6 +9123,8 @@ func (c *Client) PatchAppWithBody(ctx context.Context, id string, contentType st
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
@@ -9075,6 +9142,8 @@ func (c *Client) PatchApp(ctx context.Context, id string, body PatchAppJSONReque
 
 // ActivateApp Makes an inactive application active again
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/apps/{id}/_activate (the `ActivateApp` operationId).
 func (c *Client) ActivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateAppRequest(c.Server, id)
@@ -9090,6 +9159,8 @@ func (c *Client) ActivateApp(ctx context.Context, id string, reqEditors ...Reque
 
 // DeactivateApp Makes an application inactive: it stays, but nothing can use it
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
 func (c *Client) DeactivateApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeactivateAppRequest(c.Server, id)
@@ -9103,9 +9174,28 @@ func (c *Client) DeactivateApp(ctx context.Context, id string, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
+// DistrustApp Trusts an application no longer, its tokens of before included
+//
+// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+func (c *Client) DistrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDistrustAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RegenerateSecretWithBody Makes a new client secret
 //
 // The old one can stay good for a while, so that the application can be switched over without an interruption.
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9126,6 +9216,8 @@ func (c *Client) RegenerateSecretWithBody(ctx context.Context, id string, conten
 //
 // The old one can stay good for a while, so that the application can be switched over without an interruption.
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
@@ -9141,9 +9233,30 @@ func (c *Client) RegenerateSecret(ctx context.Context, id string, body Regenerat
 	return c.Client.Do(req)
 }
 
+// TrustApp Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+//
+// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *Client) TrustApp(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTrustAppRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CreateDomainWithBody Creates a domain of an organization or of the instance, as ctx says
 //
 // It counts once it is validated; domains that the system adds count at once.
+//
+// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9164,6 +9277,8 @@ func (c *Client) CreateDomainWithBody(ctx context.Context, params *CreateDomainP
 //
 // It counts once it is validated; domains that the system adds count at once.
 //
+// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/domains (the `CreateDomain` operationId).
@@ -9182,6 +9297,8 @@ func (c *Client) CreateDomain(ctx context.Context, params *CreateDomainParams, b
 // SearchDomainsWithBody Searches domains
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9202,6 +9319,8 @@ func (c *Client) SearchDomainsWithBody(ctx context.Context, params *SearchDomain
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/domains/_search (the `SearchDomains` operationId).
@@ -9219,6 +9338,8 @@ func (c *Client) SearchDomains(ctx context.Context, params *SearchDomainsParams,
 
 // DeleteDomain Deletes a domain and everything that belongs to it
 //
+// Needs the permission domain.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/domains/{id} (the `DeleteDomain` operationId).
 func (c *Client) DeleteDomain(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteDomainRequest(c.Server, id)
@@ -9233,6 +9354,8 @@ func (c *Client) DeleteDomain(ctx context.Context, id string, reqEditors ...Requ
 }
 
 // GetDomain Reads one domain
+//
+// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/domains/{id} (the `GetDomain` operationId).
 func (c *Client) GetDomain(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9250,6 +9373,8 @@ func (c *Client) GetDomain(ctx context.Context, id string, reqEditors ...Request
 // PatchDomainWithBody Changes the fields of a domain that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9270,6 +9395,8 @@ func (c *Client) PatchDomainWithBody(ctx context.Context, id string, contentType
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/domains/{id} (the `PatchDomain` operationId).
@@ -9289,6 +9416,8 @@ func (c *Client) PatchDomain(ctx context.Context, id string, body PatchDomainJSO
 //
 // The login names of an organization's users end in its primary domain.
 //
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/domains/{id}/_set_as_primary (the `SetAsPrimary` operationId).
 func (c *Client) SetAsPrimary(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetAsPrimaryRequest(c.Server, id)
@@ -9306,6 +9435,8 @@ func (c *Client) SetAsPrimary(ctx context.Context, id string, reqEditors ...Requ
 //
 // Other organizations' users whose names end in the domain get a temporary name.
 //
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 func (c *Client) Validate(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewValidateRequest(c.Server, id)
@@ -9322,6 +9453,8 @@ func (c *Client) Validate(ctx context.Context, id string, reqEditors ...RequestE
 // PutExecutionWithBody Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9342,6 +9475,8 @@ func (c *Client) PutExecutionWithBody(ctx context.Context, contentType string, b
 //
 // Repeating the call is safe.
 //
+// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/executions (the `PutExecution` operationId).
@@ -9360,6 +9495,8 @@ func (c *Client) PutExecution(ctx context.Context, body PutExecutionJSONRequestB
 // SearchExecutionsWithBody Searches the executions of the instance, sorted by creation date
 //
 // The filters of the list combine with AND; an empty list finds all.
+//
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9380,6 +9517,8 @@ func (c *Client) SearchExecutionsWithBody(ctx context.Context, params *SearchExe
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
@@ -9397,6 +9536,8 @@ func (c *Client) SearchExecutions(ctx context.Context, params *SearchExecutionsP
 
 // ListAvailableExecutionFunctions Lists the functions that a function condition can name
 //
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with GET /resources/v3alpha/executions/functions (the `ListAvailableExecutionFunctions` operationId).
 func (c *Client) ListAvailableExecutionFunctions(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAvailableExecutionFunctionsRequest(c.Server)
@@ -9411,6 +9552,8 @@ func (c *Client) ListAvailableExecutionFunctions(ctx context.Context, reqEditors
 }
 
 // ListAvailableExecutionMethods Lists the methods that a request or response condition can name
+//
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 func (c *Client) ListAvailableExecutionMethods(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9427,6 +9570,8 @@ func (c *Client) ListAvailableExecutionMethods(ctx context.Context, reqEditors .
 
 // ListAvailableExecutionServices Lists the services that a request or response condition can name
 //
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with GET /resources/v3alpha/executions/services (the `ListAvailableExecutionServices` operationId).
 func (c *Client) ListAvailableExecutionServices(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAvailableExecutionServicesRequest(c.Server)
@@ -9442,6 +9587,8 @@ func (c *Client) ListAvailableExecutionServices(ctx context.Context, reqEditors 
 
 // DeleteExecution Deletes an execution and removes it from every execution that included it
 //
+// Needs the permission action.execution.delete. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 func (c *Client) DeleteExecution(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteExecutionRequest(c.Server, id)
@@ -9456,6 +9603,8 @@ func (c *Client) DeleteExecution(ctx context.Context, id string, reqEditors ...R
 }
 
 // CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+//
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9474,6 +9623,8 @@ func (c *Client) CreateInstanceWithBody(ctx context.Context, contentType string,
 
 // CreateInstance Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 //
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
@@ -9491,6 +9642,8 @@ func (c *Client) CreateInstance(ctx context.Context, body CreateInstanceJSONRequ
 
 // BulkLimitWithBody Sets the limits of several instances: of all of them or, when one does not exist, of none
 //
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
@@ -9507,6 +9660,8 @@ func (c *Client) BulkLimitWithBody(ctx context.Context, contentType string, body
 }
 
 // BulkLimit Sets the limits of several instances: of all of them or, when one does not exist, of none
+//
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9527,6 +9682,8 @@ func (c *Client) BulkLimit(ctx context.Context, body BulkLimitJSONRequestBody, r
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -9546,6 +9703,8 @@ func (c *Client) SearchInstancesWithBody(ctx context.Context, params *SearchInst
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -9563,6 +9722,8 @@ func (c *Client) SearchInstances(ctx context.Context, params *SearchInstancesPar
 
 // DeleteInstance Deletes an instance and everything that belongs to it
 //
+// Needs the permission system.instance.delete. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
 func (c *Client) DeleteInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteInstanceRequest(c.Server, id)
@@ -9577,6 +9738,8 @@ func (c *Client) DeleteInstance(ctx context.Context, id string, reqEditors ...Re
 }
 
 // GetInstance Reads one instance
+//
+// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/instances/{id} (the `GetInstance` operationId).
 func (c *Client) GetInstance(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9594,6 +9757,8 @@ func (c *Client) GetInstance(ctx context.Context, id string, reqEditors ...Reque
 // PatchInstanceWithBody Changes the fields of an instance that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9614,6 +9779,8 @@ func (c *Client) PatchInstanceWithBody(ctx context.Context, id string, contentTy
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
@@ -9631,6 +9798,8 @@ func (c *Client) PatchInstance(ctx context.Context, id string, body PatchInstanc
 
 // LimitWithBody Sets the limits of an instance that are present
 //
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
@@ -9647,6 +9816,8 @@ func (c *Client) LimitWithBody(ctx context.Context, id string, contentType strin
 }
 
 // Limit Sets the limits of an instance that are present
+//
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9667,6 +9838,8 @@ func (c *Client) Limit(ctx context.Context, id string, body LimitJSONRequestBody
 //
 // A user has one membership for each of them.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -9686,6 +9859,8 @@ func (c *Client) CreateMembershipWithBody(ctx context.Context, params *CreateMem
 //
 // A user has one membership for each of them.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -9703,6 +9878,8 @@ func (c *Client) CreateMembership(ctx context.Context, params *CreateMembershipP
 
 // ListAvailableRoles Lists the roles that can be held on what ctx selects, or on projects or grants of projects
 //
+// Needs the permission membership.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with GET /resources/v3alpha/memberships/_available_roles (the `ListAvailableRoles` operationId).
 func (c *Client) ListAvailableRoles(ctx context.Context, params *ListAvailableRolesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAvailableRolesRequest(c.Server, params)
@@ -9719,6 +9896,8 @@ func (c *Client) ListAvailableRoles(ctx context.Context, params *ListAvailableRo
 // SearchMembershipsWithBody Searches memberships
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9739,6 +9918,8 @@ func (c *Client) SearchMembershipsWithBody(ctx context.Context, params *SearchMe
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
@@ -9756,6 +9937,8 @@ func (c *Client) SearchMemberships(ctx context.Context, params *SearchMembership
 
 // DeleteMembership Deletes a membership and everything that belongs to it
 //
+// Needs the permission membership.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
 func (c *Client) DeleteMembership(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteMembershipRequest(c.Server, id, params)
@@ -9770,6 +9953,8 @@ func (c *Client) DeleteMembership(ctx context.Context, id string, params *Delete
 }
 
 // GetMembership Reads one membership
+//
+// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/memberships/{id} (the `GetMembership` operationId).
 func (c *Client) GetMembership(ctx context.Context, id string, params *GetMembershipParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9787,6 +9972,8 @@ func (c *Client) GetMembership(ctx context.Context, id string, params *GetMember
 // PatchMembershipWithBody Changes the fields of a membership that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9807,6 +9994,8 @@ func (c *Client) PatchMembershipWithBody(ctx context.Context, id string, params 
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
@@ -9823,6 +10012,8 @@ func (c *Client) PatchMembership(ctx context.Context, id string, params *PatchMe
 }
 
 // CreateOrganizationWithBody Creates an organization with a default domain, <name>.<primary domain of the instance>
+//
+// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9841,6 +10032,8 @@ func (c *Client) CreateOrganizationWithBody(ctx context.Context, contentType str
 
 // CreateOrganization Creates an organization with a default domain, <name>.<primary domain of the instance>
 //
+// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/organizations (the `CreateOrganization` operationId).
@@ -9858,6 +10051,8 @@ func (c *Client) CreateOrganization(ctx context.Context, body CreateOrganization
 
 // GetInstanceDefault Reads the default organization of the instance
 //
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with GET /resources/v3alpha/organizations/_instance_default (the `GetInstanceDefault` operationId).
 func (c *Client) GetInstanceDefault(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetInstanceDefaultRequest(c.Server)
@@ -9874,6 +10069,8 @@ func (c *Client) GetInstanceDefault(ctx context.Context, reqEditors ...RequestEd
 // SearchOrganizationsWithBody Searches organizations
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9894,6 +10091,8 @@ func (c *Client) SearchOrganizationsWithBody(ctx context.Context, params *Search
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/organizations/_search (the `SearchOrganizations` operationId).
@@ -9911,6 +10110,8 @@ func (c *Client) SearchOrganizations(ctx context.Context, params *SearchOrganiza
 
 // DeleteOrganization Deletes an organization and everything that belongs to it
 //
+// Needs the permission org.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/organizations/{id} (the `DeleteOrganization` operationId).
 func (c *Client) DeleteOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteOrganizationRequest(c.Server, id)
@@ -9925,6 +10126,8 @@ func (c *Client) DeleteOrganization(ctx context.Context, id string, reqEditors .
 }
 
 // GetOrganization Reads one organization
+//
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/organizations/{id} (the `GetOrganization` operationId).
 func (c *Client) GetOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9942,6 +10145,8 @@ func (c *Client) GetOrganization(ctx context.Context, id string, reqEditors ...R
 // PatchOrganizationWithBody Changes the fields of an organization that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9962,6 +10167,8 @@ func (c *Client) PatchOrganizationWithBody(ctx context.Context, id string, conte
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/organizations/{id} (the `PatchOrganization` operationId).
@@ -9979,6 +10186,8 @@ func (c *Client) PatchOrganization(ctx context.Context, id string, body PatchOrg
 
 // ActivateOrganization Makes an inactive organization active again
 //
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/organizations/{id}/_activate (the `ActivateOrganization` operationId).
 func (c *Client) ActivateOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateOrganizationRequest(c.Server, id)
@@ -9993,6 +10202,8 @@ func (c *Client) ActivateOrganization(ctx context.Context, id string, reqEditors
 }
 
 // DeactivateOrganization Makes an organization inactive: it stays, but nothing can use it
+//
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with POST /resources/v3alpha/organizations/{id}/_deactivate (the `DeactivateOrganization` operationId).
 func (c *Client) DeactivateOrganization(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10009,6 +10220,8 @@ func (c *Client) DeactivateOrganization(ctx context.Context, id string, reqEdito
 
 // SetAsInstanceDefault Makes an organization the default of its instance: where users and projects are created when a call names no organization
 //
+// Needs the permission iam.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/organizations/{id}/_set_as_instance_default (the `SetAsInstanceDefault` operationId).
 func (c *Client) SetAsInstanceDefault(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetAsInstanceDefaultRequest(c.Server, id)
@@ -10023,6 +10236,8 @@ func (c *Client) SetAsInstanceDefault(ctx context.Context, id string, reqEditors
 }
 
 // CreateProjectGrantWithBody Grants a project to another organization, which can then give its roles to users
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10040,6 +10255,8 @@ func (c *Client) CreateProjectGrantWithBody(ctx context.Context, contentType str
 }
 
 // CreateProjectGrant Grants a project to another organization, which can then give its roles to users
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10060,6 +10277,8 @@ func (c *Client) CreateProjectGrant(ctx context.Context, body CreateProjectGrant
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -10079,6 +10298,8 @@ func (c *Client) SearchProjectGrantsWithBody(ctx context.Context, params *Search
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -10096,6 +10317,8 @@ func (c *Client) SearchProjectGrants(ctx context.Context, params *SearchProjectG
 
 // DeleteProjectGrant Deletes a project grant with the user grants that were made under it
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
 func (c *Client) DeleteProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteProjectGrantRequest(c.Server, id)
@@ -10110,6 +10333,8 @@ func (c *Client) DeleteProjectGrant(ctx context.Context, id string, reqEditors .
 }
 
 // GetProjectGrant Reads one project grant
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/project_grants/{id} (the `GetProjectGrant` operationId).
 func (c *Client) GetProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10127,6 +10352,8 @@ func (c *Client) GetProjectGrant(ctx context.Context, id string, reqEditors ...R
 // PatchProjectGrantWithBody Changes the roles of a project grant
 //
 // Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10147,6 +10374,8 @@ func (c *Client) PatchProjectGrantWithBody(ctx context.Context, id string, conte
 //
 // Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
@@ -10164,6 +10393,8 @@ func (c *Client) PatchProjectGrant(ctx context.Context, id string, body PatchPro
 
 // ActivateProjectGrant Makes an inactive project grant active again
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
 func (c *Client) ActivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateProjectGrantRequest(c.Server, id)
@@ -10178,6 +10409,8 @@ func (c *Client) ActivateProjectGrant(ctx context.Context, id string, reqEditors
 }
 
 // DeactivateProjectGrant Makes a project grant inactive: it stays, but nothing can use it
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with POST /resources/v3alpha/project_grants/{id}/_deactivate (the `DeactivateProjectGrant` operationId).
 func (c *Client) DeactivateProjectGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10195,6 +10428,8 @@ func (c *Client) DeactivateProjectGrant(ctx context.Context, id string, reqEdito
 // CreateProjectWithBody Creates a project
 //
 // A caller who could not change it otherwise becomes its owner.
+//
+// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10215,6 +10450,8 @@ func (c *Client) CreateProjectWithBody(ctx context.Context, params *CreateProjec
 //
 // A caller who could not change it otherwise becomes its owner.
 //
+// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
@@ -10233,6 +10470,8 @@ func (c *Client) CreateProject(ctx context.Context, params *CreateProjectParams,
 // SearchProjectsWithBody Searches projects
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10253,6 +10492,8 @@ func (c *Client) SearchProjectsWithBody(ctx context.Context, params *SearchProje
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
@@ -10270,6 +10511,8 @@ func (c *Client) SearchProjects(ctx context.Context, params *SearchProjectsParam
 
 // DeleteProject Deletes a project and everything that belongs to it
 //
+// Needs the permission project.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
 func (c *Client) DeleteProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteProjectRequest(c.Server, id)
@@ -10284,6 +10527,8 @@ func (c *Client) DeleteProject(ctx context.Context, id string, reqEditors ...Req
 }
 
 // GetProject Reads one project
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/projects/{id} (the `GetProject` operationId).
 func (c *Client) GetProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10301,6 +10546,8 @@ func (c *Client) GetProject(ctx context.Context, id string, reqEditors ...Reques
 // PatchProjectWithBody Changes the fields of a project that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10321,6 +10568,8 @@ func (c *Client) PatchProjectWithBody(ctx context.Context, id string, contentTyp
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
@@ -10338,6 +10587,8 @@ func (c *Client) PatchProject(ctx context.Context, id string, body PatchProjectJ
 
 // ActivateProject Makes an inactive project active again
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/projects/{id}/_activate (the `ActivateProject` operationId).
 func (c *Client) ActivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateProjectRequest(c.Server, id)
@@ -10353,6 +10604,8 @@ func (c *Client) ActivateProject(ctx context.Context, id string, reqEditors ...R
 
 // DeactivateProject Makes a project inactive: it stays, but nothing can use it
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
 func (c *Client) DeactivateProject(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeactivateProjectRequest(c.Server, id)
@@ -10367,6 +10620,8 @@ func (c *Client) DeactivateProject(ctx context.Context, id string, reqEditors ..
 }
 
 // CreateRoleWithBody Creates a role of a project
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10384,6 +10639,8 @@ func (c *Client) CreateRoleWithBody(ctx context.Context, contentType string, bod
 }
 
 // CreateRole Creates a role of a project
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10404,6 +10661,8 @@ func (c *Client) CreateRole(ctx context.Context, body CreateRoleJSONRequestBody,
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
@@ -10422,6 +10681,8 @@ func (c *Client) SearchRolesWithBody(ctx context.Context, params *SearchRolesPar
 // SearchRoles Searches roles
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10442,6 +10703,8 @@ func (c *Client) SearchRoles(ctx context.Context, params *SearchRolesParams, bod
 //
 // It is taken out of the grants that name it; a user grant that names no other one is removed.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
 func (c *Client) DeleteRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteRoleRequest(c.Server, id)
@@ -10456,6 +10719,8 @@ func (c *Client) DeleteRole(ctx context.Context, id string, reqEditors ...Reques
 }
 
 // GetRole Reads one role
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/roles/{id} (the `GetRole` operationId).
 func (c *Client) GetRole(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10473,6 +10738,8 @@ func (c *Client) GetRole(ctx context.Context, id string, reqEditors ...RequestEd
 // PatchRoleWithBody Changes the fields of a role that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10493,6 +10760,8 @@ func (c *Client) PatchRoleWithBody(ctx context.Context, id string, contentType s
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
@@ -10511,6 +10780,8 @@ func (c *Client) PatchRole(ctx context.Context, id string, body PatchRoleJSONReq
 // CreateSessionWithBody Creates a session
 //
 // All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10531,6 +10802,8 @@ func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, 
 //
 // All checks have to succeed, or there is none; why a check failed is not told apart.
 //
+// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
@@ -10549,6 +10822,8 @@ func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONReques
 // SearchSessionsWithBody Searches sessions, expired ones too
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
+//
+// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10569,6 +10844,8 @@ func (c *Client) SearchSessionsWithBody(ctx context.Context, params *SearchSessi
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
 //
+// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
@@ -10586,6 +10863,8 @@ func (c *Client) SearchSessions(ctx context.Context, params *SearchSessionsParam
 
 // DeleteSession Ends a session
 //
+// Needs the permission session.delete where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
 func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteSessionRequest(c.Server, id)
@@ -10600,6 +10879,8 @@ func (c *Client) DeleteSession(ctx context.Context, id string, reqEditors ...Req
 }
 
 // GetSession Reads one session
+//
+// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/sessions/{id} (the `GetSession` operationId).
 func (c *Client) GetSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10617,6 +10898,8 @@ func (c *Client) GetSession(ctx context.Context, id string, reqEditors ...Reques
 // PatchSessionWithBody Adds checks and challenges to a session, or changes its metadata or lifetime
 //
 // It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10637,6 +10920,8 @@ func (c *Client) PatchSessionWithBody(ctx context.Context, id string, contentTyp
 //
 // It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
@@ -10654,6 +10939,8 @@ func (c *Client) PatchSession(ctx context.Context, id string, body PatchSessionJ
 
 // EndSessionWithBody Ends a session by its token, whoever the caller is
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
@@ -10670,6 +10957,8 @@ func (c *Client) EndSessionWithBody(ctx context.Context, id string, contentType 
 }
 
 // EndSession Ends a session by its token, whoever the caller is
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10690,6 +10979,8 @@ func (c *Client) EndSession(ctx context.Context, id string, body EndSessionJSONR
 //
 // A wrong token is answered like a session that does not exist.
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
@@ -10708,6 +10999,8 @@ func (c *Client) ProveSessionWithBody(ctx context.Context, id string, contentTyp
 // ProveSession Reads a session by its token, whoever the caller is
 //
 // A wrong token is answered like a session that does not exist.
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10728,6 +11021,8 @@ func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJ
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 //
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/targets (the `CreateTarget` operationId).
@@ -10746,6 +11041,8 @@ func (c *Client) CreateTargetWithBody(ctx context.Context, contentType string, b
 // CreateTarget Registers an endpoint that executions can call
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10766,6 +11063,8 @@ func (c *Client) CreateTarget(ctx context.Context, body CreateTargetJSONRequestB
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -10785,6 +11084,8 @@ func (c *Client) SearchTargetsWithBody(ctx context.Context, params *SearchTarget
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -10802,6 +11103,8 @@ func (c *Client) SearchTargets(ctx context.Context, params *SearchTargetsParams,
 
 // DeleteTarget Deletes a target and removes it from every execution that referenced it
 //
+// Needs the permission action.target.delete. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/targets/{id} (the `DeleteTarget` operationId).
 func (c *Client) DeleteTarget(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteTargetRequest(c.Server, id)
@@ -10816,6 +11119,8 @@ func (c *Client) DeleteTarget(ctx context.Context, id string, reqEditors ...Requ
 }
 
 // GetTarget Reads one target
+//
+// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/targets/{id} (the `GetTarget` operationId).
 func (c *Client) GetTarget(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10833,6 +11138,8 @@ func (c *Client) GetTarget(ctx context.Context, id string, reqEditors ...Request
 // PatchTargetWithBody Changes the fields of a target that are present
 //
 // A patch that changes nothing succeeds and leaves sequence and change date alone.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10853,6 +11160,8 @@ func (c *Client) PatchTargetWithBody(ctx context.Context, id string, contentType
 //
 // A patch that changes nothing succeeds and leaves sequence and change date alone.
 //
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
@@ -10871,6 +11180,8 @@ func (c *Client) PatchTarget(ctx context.Context, id string, body PatchTargetJSO
 // CreateUserGrantWithBody Gives a user roles of a project
 //
 // Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+//
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10891,6 +11202,8 @@ func (c *Client) CreateUserGrantWithBody(ctx context.Context, contentType string
 //
 // Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
@@ -10909,6 +11222,8 @@ func (c *Client) CreateUserGrant(ctx context.Context, body CreateUserGrantJSONRe
 // SearchUserGrantsWithBody Searches user grants
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10929,6 +11244,8 @@ func (c *Client) SearchUserGrantsWithBody(ctx context.Context, params *SearchUse
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
@@ -10946,6 +11263,8 @@ func (c *Client) SearchUserGrants(ctx context.Context, params *SearchUserGrantsP
 
 // DeleteUserGrant Takes all roles of a user grant away
 //
+// Needs the permission grant.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
 func (c *Client) DeleteUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteUserGrantRequest(c.Server, id)
@@ -10960,6 +11279,8 @@ func (c *Client) DeleteUserGrant(ctx context.Context, id string, reqEditors ...R
 }
 
 // GetUserGrant Reads one user grant
+//
+// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/user_grants/{id} (the `GetUserGrant` operationId).
 func (c *Client) GetUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10977,6 +11298,8 @@ func (c *Client) GetUserGrant(ctx context.Context, id string, reqEditors ...Requ
 // PatchUserGrantWithBody Changes the fields of a user grant that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10997,6 +11320,8 @@ func (c *Client) PatchUserGrantWithBody(ctx context.Context, id string, contentT
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
@@ -11014,6 +11339,8 @@ func (c *Client) PatchUserGrant(ctx context.Context, id string, body PatchUserGr
 
 // ActivateUserGrant Makes an inactive user grant active again
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/user_grants/{id}/_activate (the `ActivateUserGrant` operationId).
 func (c *Client) ActivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateUserGrantRequest(c.Server, id)
@@ -11029,6 +11356,8 @@ func (c *Client) ActivateUserGrant(ctx context.Context, id string, reqEditors ..
 
 // DeactivateUserGrant Makes a user grant inactive: it stays, but nothing can use it
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
 func (c *Client) DeactivateUserGrant(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeactivateUserGrantRequest(c.Server, id)
@@ -11043,6 +11372,8 @@ func (c *Client) DeactivateUserGrant(ctx context.Context, id string, reqEditors 
 }
 
 // CreateUserSchemaWithBody Creates a user schema
+//
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11060,6 +11391,8 @@ func (c *Client) CreateUserSchemaWithBody(ctx context.Context, contentType strin
 }
 
 // CreateUserSchema Creates a user schema
+//
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11080,6 +11413,8 @@ func (c *Client) CreateUserSchema(ctx context.Context, body CreateUserSchemaJSON
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -11099,6 +11434,8 @@ func (c *Client) SearchUserSchemasWithBody(ctx context.Context, params *SearchUs
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -11116,6 +11453,8 @@ func (c *Client) SearchUserSchemas(ctx context.Context, params *SearchUserSchema
 
 // DeleteUserSchema Deletes a user schema that no user has
 //
+// Needs the permission userschema.delete. Answers only where the feature user_schema is on.
+//
 // Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
 func (c *Client) DeleteUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteUserSchemaRequest(c.Server, id)
@@ -11130,6 +11469,8 @@ func (c *Client) DeleteUserSchema(ctx context.Context, id string, reqEditors ...
 }
 
 // GetUserSchema Reads one user schema
+//
+// Needs the permission userschema.read. Answers only where the feature user_schema is on.
 //
 // Corresponds with GET /resources/v3alpha/user_schemas/{id} (the `GetUserSchema` operationId).
 func (c *Client) GetUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11147,6 +11488,8 @@ func (c *Client) GetUserSchema(ctx context.Context, id string, reqEditors ...Req
 // PatchUserSchemaWithBody Changes the fields of a user schema that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11167,6 +11510,8 @@ func (c *Client) PatchUserSchemaWithBody(ctx context.Context, id string, content
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
@@ -11184,6 +11529,8 @@ func (c *Client) PatchUserSchema(ctx context.Context, id string, body PatchUserS
 
 // ActivateUserSchema Makes an inactive user schema active again
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Corresponds with POST /resources/v3alpha/user_schemas/{id}/_activate (the `ActivateUserSchema` operationId).
 func (c *Client) ActivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateUserSchemaRequest(c.Server, id)
@@ -11199,6 +11546,8 @@ func (c *Client) ActivateUserSchema(ctx context.Context, id string, reqEditors .
 
 // DeactivateUserSchema Makes a user schema inactive: it stays, but nothing can use it
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
 func (c *Client) DeactivateUserSchema(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeactivateUserSchemaRequest(c.Server, id)
@@ -11213,6 +11562,8 @@ func (c *Client) DeactivateUserSchema(ctx context.Context, id string, reqEditors
 }
 
 // CreateUserWithBody Creates a user in an organization
+//
+// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11230,6 +11581,8 @@ func (c *Client) CreateUserWithBody(ctx context.Context, params *CreateUserParam
 }
 
 // CreateUser Creates a user in an organization
+//
+// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11250,6 +11603,8 @@ func (c *Client) CreateUser(ctx context.Context, params *CreateUserParams, body 
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
@@ -11268,6 +11623,8 @@ func (c *Client) SearchUsersWithBody(ctx context.Context, params *SearchUsersPar
 // SearchUsers Searches users
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11288,6 +11645,8 @@ func (c *Client) SearchUsers(ctx context.Context, params *SearchUsersParams, bod
 //
 // The ID is never used again.
 //
+// Needs the permission user.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
 func (c *Client) DeleteUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteUserRequest(c.Server, id)
@@ -11302,6 +11661,8 @@ func (c *Client) DeleteUser(ctx context.Context, id string, reqEditors ...Reques
 }
 
 // GetUser Reads one user
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/users/{id} (the `GetUser` operationId).
 func (c *Client) GetUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11319,6 +11680,8 @@ func (c *Client) GetUser(ctx context.Context, id string, reqEditors ...RequestEd
 // PatchUserWithBody Changes the fields of a user that are present
 //
 // A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11339,6 +11702,8 @@ func (c *Client) PatchUserWithBody(ctx context.Context, id string, contentType s
 //
 // A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
@@ -11356,6 +11721,8 @@ func (c *Client) PatchUser(ctx context.Context, id string, body PatchUserJSONReq
 
 // ActivateUser Makes an inactive user active again
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/users/{id}/_activate (the `ActivateUser` operationId).
 func (c *Client) ActivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewActivateUserRequest(c.Server, id)
@@ -11370,6 +11737,8 @@ func (c *Client) ActivateUser(ctx context.Context, id string, reqEditors ...Requ
 }
 
 // DeactivateUser Makes an active or locked user inactive: it stays, but cannot act
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
 func (c *Client) DeactivateUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11386,6 +11755,8 @@ func (c *Client) DeactivateUser(ctx context.Context, id string, reqEditors ...Re
 
 // LockUser Locks an active user out, for example after an attack on it
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
 func (c *Client) LockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewLockUserRequest(c.Server, id)
@@ -11400,6 +11771,8 @@ func (c *Client) LockUser(ctx context.Context, id string, reqEditors ...RequestE
 }
 
 // UnlockUser Makes a locked user active again
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/_unlock (the `UnlockUser` operationId).
 func (c *Client) UnlockUser(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11419,6 +11792,8 @@ func (c *Client) UnlockUser(ctx context.Context, id string, reqEditors ...Reques
 // A password in plain text has 8 to 1000 characters and is not the username; nothing else is asked of it. A hash has to be in a known format with parameters that are neither trivial nor a danger to the server: argon2id and argon2i, scrypt and pbkdf2 as PHC strings, bcrypt, md5crypt, sha256crypt and sha512crypt. It is replaced by a better one when the user logs in.
 //
 // Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11441,6 +11816,8 @@ func (c *Client) SetPasswordWithBody(ctx context.Context, id string, contentType
 //
 // Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
@@ -11458,6 +11835,8 @@ func (c *Client) SetPassword(ctx context.Context, id string, body SetPasswordJSO
 
 // DeleteClientSecret Takes the client secrets from a service user
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/users/{id}/secret (the `DeleteClientSecret` operationId).
 func (c *Client) DeleteClientSecret(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteClientSecretRequest(c.Server, id)
@@ -11474,6 +11853,8 @@ func (c *Client) DeleteClientSecret(ctx context.Context, id string, reqEditors .
 // SetClientSecretWithBody Gives a service user a new client secret, which is shown once
 //
 // The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11494,6 +11875,8 @@ func (c *Client) SetClientSecretWithBody(ctx context.Context, id string, content
 //
 // The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
@@ -11512,6 +11895,8 @@ func (c *Client) SetClientSecret(ctx context.Context, id string, body SetClientS
 // CreateMachineKeyWithBody Gives a service user a key to prove its identity with
 //
 // The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11532,6 +11917,8 @@ func (c *Client) CreateMachineKeyWithBody(ctx context.Context, userID string, co
 //
 // The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
@@ -11550,6 +11937,8 @@ func (c *Client) CreateMachineKey(ctx context.Context, userID string, body Creat
 // SearchMachineKeysWithBody Searches the keys of a user
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11570,6 +11959,8 @@ func (c *Client) SearchMachineKeysWithBody(ctx context.Context, userID string, p
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
@@ -11587,6 +11978,8 @@ func (c *Client) SearchMachineKeys(ctx context.Context, userID string, params *S
 
 // DeleteMachineKey Deletes a key, which is not accepted any more
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/users/{userId}/keys/{id} (the `DeleteMachineKey` operationId).
 func (c *Client) DeleteMachineKey(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteMachineKeyRequest(c.Server, userID, id)
@@ -11603,6 +11996,8 @@ func (c *Client) DeleteMachineKey(ctx context.Context, userID string, id string,
 // SearchUserMetadataWithBody Searches the metadata of a user
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11623,6 +12018,8 @@ func (c *Client) SearchUserMetadataWithBody(ctx context.Context, userID string, 
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
@@ -11640,6 +12037,8 @@ func (c *Client) SearchUserMetadata(ctx context.Context, userID string, params *
 
 // DeleteUserMetadata Deletes a key of a user's metadata
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/users/{userId}/metadata/{key} (the `DeleteUserMetadata` operationId).
 func (c *Client) DeleteUserMetadata(ctx context.Context, userID string, key string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteUserMetadataRequest(c.Server, userID, key)
@@ -11654,6 +12053,8 @@ func (c *Client) DeleteUserMetadata(ctx context.Context, userID string, key stri
 }
 
 // SetUserMetadataWithBody Sets the value of a key of a user's metadata
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11671,6 +12072,8 @@ func (c *Client) SetUserMetadataWithBody(ctx context.Context, userID string, key
 }
 
 // SetUserMetadata Sets the value of a key of a user's metadata
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11691,6 +12094,8 @@ func (c *Client) SetUserMetadata(ctx context.Context, userID string, key string,
 //
 // It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
@@ -11709,6 +12114,8 @@ func (c *Client) CreatePersonalAccessTokenWithBody(ctx context.Context, userID s
 // CreatePersonalAccessToken Creates a personal access token of a service user
 //
 // It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11729,6 +12136,8 @@ func (c *Client) CreatePersonalAccessToken(ctx context.Context, userID string, b
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -11748,6 +12157,8 @@ func (c *Client) SearchPersonalAccessTokensWithBody(ctx context.Context, userID 
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -11765,6 +12176,8 @@ func (c *Client) SearchPersonalAccessTokens(ctx context.Context, userID string, 
 
 // DeletePersonalAccessToken Deletes a personal access token, which is not accepted any more
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeletePersonalAccessTokenRequest(c.Server, userID, id)
@@ -11780,6 +12193,8 @@ func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, i
 
 // ResolveLanguages Reads the settings as they apply in a context, and where they come from
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+//
 // Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
 func (c *Client) ResolveLanguages(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResolveLanguagesRequest(c.Server, params)
@@ -11794,6 +12209,8 @@ func (c *Client) ResolveLanguages(ctx context.Context, params *ResolveLanguagesP
 }
 
 // SetLanguagesWithBody Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11812,6 +12229,8 @@ func (c *Client) SetLanguagesWithBody(ctx context.Context, params *SetLanguagesP
 
 // SetLanguages Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
@@ -11829,6 +12248,8 @@ func (c *Client) SetLanguages(ctx context.Context, params *SetLanguagesParams, b
 
 // ResetInstanceFeatures Resets all flags of the instance to those of the system
 //
+// Needs the permission iam.feature.delete.
+//
 // Corresponds with DELETE /v2/features/instance (the `ResetInstanceFeatures` operationId).
 func (c *Client) ResetInstanceFeatures(ctx context.Context, params *ResetInstanceFeaturesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResetInstanceFeaturesRequest(c.Server, params)
@@ -11844,6 +12265,8 @@ func (c *Client) ResetInstanceFeatures(ctx context.Context, params *ResetInstanc
 
 // GetInstanceFeatures Reads the flags as they apply to the instance, each with its source
 //
+// The caller has to be authenticated.
+//
 // Corresponds with GET /v2/features/instance (the `GetInstanceFeatures` operationId).
 func (c *Client) GetInstanceFeatures(ctx context.Context, params *GetInstanceFeaturesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetInstanceFeaturesRequest(c.Server, params)
@@ -11858,6 +12281,8 @@ func (c *Client) GetInstanceFeatures(ctx context.Context, params *GetInstanceFea
 }
 
 // SetInstanceFeaturesWithBody Sets the flags that are present, for the instance
+//
+// Needs the permission iam.feature.write.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11876,6 +12301,8 @@ func (c *Client) SetInstanceFeaturesWithBody(ctx context.Context, params *SetIns
 
 // SetInstanceFeatures Sets the flags that are present, for the instance
 //
+// Needs the permission iam.feature.write.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
@@ -11893,6 +12320,8 @@ func (c *Client) SetInstanceFeatures(ctx context.Context, params *SetInstanceFea
 
 // ResetSystemFeatures Resets all flags of the installation to their default, off
 //
+// Needs the permission system.feature.delete.
+//
 // Corresponds with DELETE /v2/features/system (the `ResetSystemFeatures` operationId).
 func (c *Client) ResetSystemFeatures(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResetSystemFeaturesRequest(c.Server)
@@ -11908,6 +12337,8 @@ func (c *Client) ResetSystemFeatures(ctx context.Context, reqEditors ...RequestE
 
 // GetSystemFeatures Reads the flags of the installation
 //
+// The caller has to be authenticated.
+//
 // Corresponds with GET /v2/features/system (the `GetSystemFeatures` operationId).
 func (c *Client) GetSystemFeatures(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetSystemFeaturesRequest(c.Server)
@@ -11922,6 +12353,8 @@ func (c *Client) GetSystemFeatures(ctx context.Context, reqEditors ...RequestEdi
 }
 
 // SetSystemFeaturesWithBody Sets the flags that are present, for all instances that do not decide themselves
+//
+// Needs the permission system.feature.write.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11940,6 +12373,8 @@ func (c *Client) SetSystemFeaturesWithBody(ctx context.Context, contentType stri
 
 // SetSystemFeatures Sets the flags that are present, for all instances that do not decide themselves
 //
+// Needs the permission system.feature.write.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
@@ -11957,6 +12392,8 @@ func (c *Client) SetSystemFeatures(ctx context.Context, body SetSystemFeaturesJS
 
 // ListAuthenticators Lists the authenticators of a user
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user.
+//
 // Corresponds with GET /v3alpha/users/{userId}/authenticators (the `ListAuthenticators` operationId).
 func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *ListAuthenticatorsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListAuthenticatorsRequest(c.Server, userID, params)
@@ -11973,6 +12410,8 @@ func (c *Client) ListAuthenticators(ctx context.Context, userID string, params *
 // AddOTPEmailWithBody Adds an e-mail address to a user, to which one-time passwords are sent
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes any type of body and a specified content type.
 //
@@ -11993,6 +12432,8 @@ func (c *Client) AddOTPEmailWithBody(ctx context.Context, userID string, content
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
@@ -12010,6 +12451,8 @@ func (c *Client) AddOTPEmail(ctx context.Context, userID string, body AddOTPEmai
 
 // RemoveOTPEmail Removes an OTP e-mail registration
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Corresponds with DELETE /v3alpha/users/{userId}/otp_email/{otpEmailId} (the `RemoveOTPEmail` operationId).
 func (c *Client) RemoveOTPEmail(ctx context.Context, userID string, otpEmailID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRemoveOTPEmailRequest(c.Server, userID, otpEmailID)
@@ -12024,6 +12467,8 @@ func (c *Client) RemoveOTPEmail(ctx context.Context, userID string, otpEmailID s
 }
 
 // VerifyOTPEmailWithBody Verifies an OTP e-mail registration by the code that the add request made
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12041,6 +12486,8 @@ func (c *Client) VerifyOTPEmailWithBody(ctx context.Context, userID string, otpE
 }
 
 // VerifyOTPEmail Verifies an OTP e-mail registration by the code that the add request made
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12061,6 +12508,8 @@ func (c *Client) VerifyOTPEmail(ctx context.Context, userID string, otpEmailID s
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -12080,6 +12529,8 @@ func (c *Client) AddOTPSMSWithBody(ctx context.Context, userID string, contentTy
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -12097,6 +12548,8 @@ func (c *Client) AddOTPSMS(ctx context.Context, userID string, body AddOTPSMSJSO
 
 // RemoveOTPSMS Removes an OTP SMS registration
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Corresponds with DELETE /v3alpha/users/{userId}/otp_sms/{otpSmsId} (the `RemoveOTPSMS` operationId).
 func (c *Client) RemoveOTPSMS(ctx context.Context, userID string, otpSmsID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRemoveOTPSMSRequest(c.Server, userID, otpSmsID)
@@ -12111,6 +12564,8 @@ func (c *Client) RemoveOTPSMS(ctx context.Context, userID string, otpSmsID strin
 }
 
 // VerifyOTPSMSWithBody Verifies an OTP SMS registration by the code that the add request made
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12128,6 +12583,8 @@ func (c *Client) VerifyOTPSMSWithBody(ctx context.Context, userID string, otpSms
 }
 
 // VerifyOTPSMS Verifies an OTP SMS registration by the code that the add request made
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12148,6 +12605,8 @@ func (c *Client) VerifyOTPSMS(ctx context.Context, userID string, otpSmsID strin
 //
 // It counts once a code of it is verified; one that never was is replaced. A user has at most one.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
 func (c *Client) AddTOTP(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAddTOTPRequest(c.Server, userID)
@@ -12163,6 +12622,8 @@ func (c *Client) AddTOTP(ctx context.Context, userID string, reqEditors ...Reque
 
 // RemoveTOTP Removes an authenticator app; it can no longer be used to authenticate
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Corresponds with DELETE /v3alpha/users/{userId}/totp/{totpId} (the `RemoveTOTP` operationId).
 func (c *Client) RemoveTOTP(ctx context.Context, userID string, totpID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRemoveTOTPRequest(c.Server, userID, totpID)
@@ -12177,6 +12638,8 @@ func (c *Client) RemoveTOTP(ctx context.Context, userID string, totpID string, r
 }
 
 // VerifyTOTPWithBody Verifies an authenticator app by its current code
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes any type of body and a specified content type.
 //
@@ -12194,6 +12657,8 @@ func (c *Client) VerifyTOTPWithBody(ctx context.Context, userID string, totpID s
 }
 
 // VerifyTOTP Verifies an authenticator app by its current code
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13541,6 +14006,40 @@ func NewDeactivateAppRequest(server string, id string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewDistrustAppRequest constructs an http.Request for the DistrustApp method
+func NewDistrustAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_distrust", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRegenerateSecretRequest calls the generic RegenerateSecret builder with application/json body
 func NewRegenerateSecretRequest(server string, id string, body RegenerateSecretJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -13584,6 +14083,40 @@ func NewRegenerateSecretRequestWithBody(server string, id string, contentType st
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTrustAppRequest constructs an http.Request for the TrustApp method
+func NewTrustAppRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/apps/%s/_trust", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -20633,12 +21166,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateAppWithBodyWithResponse Creates an application of a project
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
 	CreateAppWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppAnswer, error)
 
 	// CreateAppWithResponse Creates an application of a project
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20649,6 +21186,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -20658,6 +21197,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -20665,12 +21206,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateAppKeyWithBodyWithResponse Makes a key of an application, or registers its own
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
 	CreateAppKeyWithBodyWithResponse(ctx context.Context, appID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppKeyAnswer, error)
 
 	// CreateAppKeyWithResponse Makes a key of an application, or registers its own
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20681,6 +21226,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -20690,12 +21237,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
 	SearchAppKeysWithResponse(ctx context.Context, appID string, params *SearchAppKeysParams, body SearchAppKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchAppKeysAnswer, error)
 
 	// DeleteAppKeyWithResponse Deletes a key and everything that belongs to it
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20704,12 +21255,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteAppWithResponse Deletes an application and everything that belongs to it
 	//
+	// Needs the permission app.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
 	DeleteAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteAppAnswer, error)
 
 	// GetAppWithResponse Reads one application
+	//
+	// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20720,6 +21275,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
@@ -20729,12 +21286,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
 	PatchAppWithResponse(ctx context.Context, id string, body PatchAppJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppAnswer, error)
 
 	// ActivateAppWithResponse Makes an inactive application active again
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20743,14 +21304,27 @@ type ClientWithResponsesInterface interface {
 
 	// DeactivateAppWithResponse Makes an application inactive: it stays, but nothing can use it
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
 	DeactivateAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateAppAnswer, error)
 
+	// DistrustAppWithResponse Trusts an application no longer, its tokens of before included
+	//
+	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+	DistrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DistrustAppAnswer, error)
+
 	// RegenerateSecretWithBodyWithResponse Makes a new client secret
 	//
 	// The old one can stay good for a while, so that the application can be switched over without an interruption.
+	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20761,14 +21335,29 @@ type ClientWithResponsesInterface interface {
 	//
 	// The old one can stay good for a while, so that the application can be switched over without an interruption.
 	//
+	// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
 	RegenerateSecretWithResponse(ctx context.Context, id string, body RegenerateSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*RegenerateSecretAnswer, error)
 
+	// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
+	//
+	// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+	//
+	// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+	TrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error)
+
 	// CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 	//
 	// It counts once it is validated; domains that the system adds count at once.
+	//
+	// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20779,6 +21368,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// It counts once it is validated; domains that the system adds count at once.
 	//
+	// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/domains (the `CreateDomain` operationId).
@@ -20787,6 +21378,8 @@ type ClientWithResponsesInterface interface {
 	// SearchDomainsWithBodyWithResponse Searches domains
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20797,6 +21390,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/domains/_search (the `SearchDomains` operationId).
@@ -20804,12 +21399,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteDomainWithResponse Deletes a domain and everything that belongs to it
 	//
+	// Needs the permission domain.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/domains/{id} (the `DeleteDomain` operationId).
 	DeleteDomainWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteDomainAnswer, error)
 
 	// GetDomainWithResponse Reads one domain
+	//
+	// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20820,6 +21419,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/domains/{id} (the `PatchDomain` operationId).
@@ -20828,6 +21429,8 @@ type ClientWithResponsesInterface interface {
 	// PatchDomainWithResponse Changes the fields of a domain that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20838,6 +21441,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The login names of an organization's users end in its primary domain.
 	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_set_as_primary (the `SetAsPrimary` operationId).
@@ -20846,6 +21451,8 @@ type ClientWithResponsesInterface interface {
 	// ValidateWithResponse Checks that the claim to a domain is proven: by a TXT record or a file with the token of the domain
 	//
 	// Other organizations' users whose names end in the domain get a temporary name.
+	//
+	// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20856,6 +21463,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Repeating the call is safe.
 	//
+	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/executions (the `PutExecution` operationId).
@@ -20864,6 +21473,8 @@ type ClientWithResponsesInterface interface {
 	// PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
+	//
+	// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20874,6 +21485,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
@@ -20883,12 +21496,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 	SearchExecutionsWithResponse(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchExecutionsAnswer, error)
 
 	// ListAvailableExecutionFunctionsWithResponse Lists the functions that a function condition can name
+	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20897,12 +21514,16 @@ type ClientWithResponsesInterface interface {
 
 	// ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
 	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
 	ListAvailableExecutionMethodsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListAvailableExecutionMethodsAnswer, error)
 
 	// ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+	//
+	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20911,12 +21532,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteExecutionWithResponse Deletes an execution and removes it from every execution that included it
 	//
+	// Needs the permission action.execution.delete. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 	DeleteExecutionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteExecutionAnswer, error)
 
 	// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20925,6 +21550,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateInstanceWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
@@ -20932,12 +21559,16 @@ type ClientWithResponsesInterface interface {
 
 	// BulkLimitWithBodyWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
 	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
 	BulkLimitWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BulkLimitAnswer, error)
 
 	// BulkLimitWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
+	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -20948,6 +21579,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -20957,6 +21590,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -20964,12 +21599,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteInstanceWithResponse Deletes an instance and everything that belongs to it
 	//
+	// Needs the permission system.instance.delete. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
 	DeleteInstanceWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteInstanceAnswer, error)
 
 	// GetInstanceWithResponse Reads one instance
+	//
+	// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20980,6 +21619,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
@@ -20989,6 +21630,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
@@ -20996,12 +21639,16 @@ type ClientWithResponsesInterface interface {
 
 	// LimitWithBodyWithResponse Sets the limits of an instance that are present
 	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
 	LimitWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LimitAnswer, error)
 
 	// LimitWithResponse Sets the limits of an instance that are present
+	//
+	// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21012,6 +21659,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A user has one membership for each of them.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -21021,12 +21670,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A user has one membership for each of them.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
 	CreateMembershipWithResponse(ctx context.Context, params *CreateMembershipParams, body CreateMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateMembershipAnswer, error)
 
 	// ListAvailableRolesWithResponse Lists the roles that can be held on what ctx selects, or on projects or grants of projects
+	//
+	// Needs the permission membership.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21037,6 +21690,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
@@ -21046,6 +21701,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
@@ -21053,12 +21710,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteMembershipWithResponse Deletes a membership and everything that belongs to it
 	//
+	// Needs the permission membership.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
 	DeleteMembershipWithResponse(ctx context.Context, id string, params *DeleteMembershipParams, reqEditors ...RequestEditorFn) (*DeleteMembershipAnswer, error)
 
 	// GetMembershipWithResponse Reads one membership
+	//
+	// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21069,6 +21730,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
@@ -21078,12 +21741,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
 	PatchMembershipWithResponse(ctx context.Context, id string, params *PatchMembershipParams, body PatchMembershipJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchMembershipAnswer, error)
 
 	// CreateOrganizationWithBodyWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
+	//
+	// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21092,12 +21759,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateOrganizationWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
 	//
+	// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/organizations (the `CreateOrganization` operationId).
 	CreateOrganizationWithResponse(ctx context.Context, body CreateOrganizationJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOrganizationAnswer, error)
 
 	// GetInstanceDefaultWithResponse Reads the default organization of the instance
+	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21108,6 +21779,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/organizations/_search (the `SearchOrganizations` operationId).
@@ -21117,6 +21790,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/organizations/_search (the `SearchOrganizations` operationId).
@@ -21124,12 +21799,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteOrganizationWithResponse Deletes an organization and everything that belongs to it
 	//
+	// Needs the permission org.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/organizations/{id} (the `DeleteOrganization` operationId).
 	DeleteOrganizationWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteOrganizationAnswer, error)
 
 	// GetOrganizationWithResponse Reads one organization
+	//
+	// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21140,6 +21819,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/organizations/{id} (the `PatchOrganization` operationId).
@@ -21149,12 +21830,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/organizations/{id} (the `PatchOrganization` operationId).
 	PatchOrganizationWithResponse(ctx context.Context, id string, body PatchOrganizationJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOrganizationAnswer, error)
 
 	// ActivateOrganizationWithResponse Makes an inactive organization active again
+	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21163,12 +21848,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeactivateOrganizationWithResponse Makes an organization inactive: it stays, but nothing can use it
 	//
+	// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/organizations/{id}/_deactivate (the `DeactivateOrganization` operationId).
 	DeactivateOrganizationWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeactivateOrganizationAnswer, error)
 
 	// SetAsInstanceDefaultWithResponse Makes an organization the default of its instance: where users and projects are created when a call names no organization
+	//
+	// Needs the permission iam.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21177,12 +21866,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateProjectGrantWithBodyWithResponse Grants a project to another organization, which can then give its roles to users
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
 	CreateProjectGrantWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateProjectGrantAnswer, error)
 
 	// CreateProjectGrantWithResponse Grants a project to another organization, which can then give its roles to users
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21193,6 +21886,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -21202,6 +21897,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -21209,12 +21906,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteProjectGrantWithResponse Deletes a project grant with the user grants that were made under it
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
 	DeleteProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProjectGrantAnswer, error)
 
 	// GetProjectGrantWithResponse Reads one project grant
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21225,6 +21926,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
@@ -21234,6 +21937,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
@@ -21241,12 +21946,16 @@ type ClientWithResponsesInterface interface {
 
 	// ActivateProjectGrantWithResponse Makes an inactive project grant active again
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
 	ActivateProjectGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ActivateProjectGrantAnswer, error)
 
 	// DeactivateProjectGrantWithResponse Makes a project grant inactive: it stays, but nothing can use it
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21257,6 +21966,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A caller who could not change it otherwise becomes its owner.
 	//
+	// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
@@ -21265,6 +21976,8 @@ type ClientWithResponsesInterface interface {
 	// CreateProjectWithResponse Creates a project
 	//
 	// A caller who could not change it otherwise becomes its owner.
+	//
+	// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21275,6 +21988,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
@@ -21284,6 +21999,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
@@ -21291,12 +22008,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteProjectWithResponse Deletes a project and everything that belongs to it
 	//
+	// Needs the permission project.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
 	DeleteProjectWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteProjectAnswer, error)
 
 	// GetProjectWithResponse Reads one project
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21307,6 +22028,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
@@ -21316,12 +22039,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
 	PatchProjectWithResponse(ctx context.Context, id string, body PatchProjectJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchProjectAnswer, error)
 
 	// ActivateProjectWithResponse Makes an inactive project active again
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21330,6 +22057,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeactivateProjectWithResponse Makes a project inactive: it stays, but nothing can use it
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
@@ -21337,12 +22066,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRoleWithBodyWithResponse Creates a role of a project
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
 	CreateRoleWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRoleAnswer, error)
 
 	// CreateRoleWithResponse Creates a role of a project
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21353,6 +22086,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
@@ -21361,6 +22096,8 @@ type ClientWithResponsesInterface interface {
 	// SearchRolesWithResponse Searches roles
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21371,12 +22108,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// It is taken out of the grants that name it; a user grant that names no other one is removed.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
 	DeleteRoleWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteRoleAnswer, error)
 
 	// GetRoleWithResponse Reads one role
+	//
+	// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21387,6 +22128,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
@@ -21395,6 +22138,8 @@ type ClientWithResponsesInterface interface {
 	// PatchRoleWithResponse Changes the fields of a role that are present
 	//
 	// A patch that changes nothing succeeds.
+	//
+	// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21405,6 +22150,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// All checks have to succeed, or there is none; why a check failed is not told apart.
 	//
+	// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
@@ -21413,6 +22160,8 @@ type ClientWithResponsesInterface interface {
 	// CreateSessionWithResponse Creates a session
 	//
 	// All checks have to succeed, or there is none; why a check failed is not told apart.
+	//
+	// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21423,6 +22172,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
 	//
+	// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
@@ -21432,6 +22183,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
 	//
+	// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
@@ -21439,12 +22192,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSessionWithResponse Ends a session
 	//
+	// Needs the permission session.delete where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
 	DeleteSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteSessionAnswer, error)
 
 	// GetSessionWithResponse Reads one session
+	//
+	// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21455,6 +22212,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
@@ -21464,6 +22223,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
@@ -21471,12 +22232,16 @@ type ClientWithResponsesInterface interface {
 
 	// EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
 	EndSessionWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EndSessionAnswer, error)
 
 	// EndSessionWithResponse Ends a session by its token, whoever the caller is
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21487,6 +22252,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A wrong token is answered like a session that does not exist.
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
@@ -21495,6 +22262,8 @@ type ClientWithResponsesInterface interface {
 	// ProveSessionWithResponse Reads a session by its token, whoever the caller is
 	//
 	// A wrong token is answered like a session that does not exist.
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21505,6 +22274,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/targets (the `CreateTarget` operationId).
@@ -21513,6 +22284,8 @@ type ClientWithResponsesInterface interface {
 	// CreateTargetWithResponse Registers an endpoint that executions can call
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21523,6 +22296,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -21532,6 +22307,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all.
 	//
+	// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -21539,12 +22316,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTargetWithResponse Deletes a target and removes it from every execution that referenced it
 	//
+	// Needs the permission action.target.delete. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/targets/{id} (the `DeleteTarget` operationId).
 	DeleteTargetWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteTargetAnswer, error)
 
 	// GetTargetWithResponse Reads one target
+	//
+	// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21555,6 +22336,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds and leaves sequence and change date alone.
 	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
@@ -21563,6 +22346,8 @@ type ClientWithResponsesInterface interface {
 	// PatchTargetWithResponse Changes the fields of a target that are present
 	//
 	// A patch that changes nothing succeeds and leaves sequence and change date alone.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21573,6 +22358,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
@@ -21581,6 +22368,8 @@ type ClientWithResponsesInterface interface {
 	// CreateUserGrantWithResponse Gives a user roles of a project
 	//
 	// Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21591,6 +22380,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
@@ -21600,6 +22391,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
@@ -21607,12 +22400,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteUserGrantWithResponse Takes all roles of a user grant away
 	//
+	// Needs the permission grant.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
 	DeleteUserGrantWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserGrantAnswer, error)
 
 	// GetUserGrantWithResponse Reads one user grant
+	//
+	// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21623,6 +22420,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
@@ -21632,12 +22431,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
 	PatchUserGrantWithResponse(ctx context.Context, id string, body PatchUserGrantJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserGrantAnswer, error)
 
 	// ActivateUserGrantWithResponse Makes an inactive user grant active again
+	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21646,6 +22449,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeactivateUserGrantWithResponse Makes a user grant inactive: it stays, but nothing can use it
 	//
+	// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
@@ -21653,12 +22458,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateUserSchemaWithBodyWithResponse Creates a user schema
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
 	CreateUserSchemaWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserSchemaAnswer, error)
 
 	// CreateUserSchemaWithResponse Creates a user schema
+	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21669,6 +22478,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -21678,6 +22489,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -21685,12 +22498,16 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteUserSchemaWithResponse Deletes a user schema that no user has
 	//
+	// Needs the permission userschema.delete. Answers only where the feature user_schema is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
 	DeleteUserSchemaWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserSchemaAnswer, error)
 
 	// GetUserSchemaWithResponse Reads one user schema
+	//
+	// Needs the permission userschema.read. Answers only where the feature user_schema is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21701,6 +22518,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
@@ -21710,12 +22529,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds.
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
 	PatchUserSchemaWithResponse(ctx context.Context, id string, body PatchUserSchemaJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserSchemaAnswer, error)
 
 	// ActivateUserSchemaWithResponse Makes an inactive user schema active again
+	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21724,6 +22547,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeactivateUserSchemaWithResponse Makes a user schema inactive: it stays, but nothing can use it
 	//
+	// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
@@ -21731,12 +22556,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateUserWithBodyWithResponse Creates a user in an organization
 	//
+	// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
 	CreateUserWithBodyWithResponse(ctx context.Context, params *CreateUserParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateUserAnswer, error)
 
 	// CreateUserWithResponse Creates a user in an organization
+	//
+	// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21747,6 +22576,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
@@ -21755,6 +22586,8 @@ type ClientWithResponsesInterface interface {
 	// SearchUsersWithResponse Searches users
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21765,12 +22598,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// The ID is never used again.
 	//
+	// Needs the permission user.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
 	DeleteUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteUserAnswer, error)
 
 	// GetUserWithResponse Reads one user
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21781,6 +22618,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
@@ -21790,12 +22629,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
 	PatchUserWithResponse(ctx context.Context, id string, body PatchUserJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchUserAnswer, error)
 
 	// ActivateUserWithResponse Makes an inactive user active again
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21804,6 +22647,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeactivateUserWithResponse Makes an active or locked user inactive: it stays, but cannot act
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
@@ -21811,12 +22656,16 @@ type ClientWithResponsesInterface interface {
 
 	// LockUserWithResponse Locks an active user out, for example after an attack on it
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
 	LockUserWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*LockUserAnswer, error)
 
 	// UnlockUserWithResponse Makes a locked user active again
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21829,6 +22678,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
@@ -21840,12 +22691,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
 	SetPasswordWithResponse(ctx context.Context, id string, body SetPasswordJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPasswordAnswer, error)
 
 	// DeleteClientSecretWithResponse Takes the client secrets from a service user
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21856,6 +22711,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
@@ -21864,6 +22721,8 @@ type ClientWithResponsesInterface interface {
 	// SetClientSecretWithResponse Gives a service user a new client secret, which is shown once
 	//
 	// The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21874,6 +22733,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
@@ -21882,6 +22743,8 @@ type ClientWithResponsesInterface interface {
 	// CreateMachineKeyWithResponse Gives a service user a key to prove its identity with
 	//
 	// The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21892,6 +22755,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
@@ -21901,12 +22766,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
 	SearchMachineKeysWithResponse(ctx context.Context, userID string, params *SearchMachineKeysParams, body SearchMachineKeysJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchMachineKeysAnswer, error)
 
 	// DeleteMachineKeyWithResponse Deletes a key, which is not accepted any more
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21917,6 +22786,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
@@ -21926,12 +22797,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
 	SearchUserMetadataWithResponse(ctx context.Context, userID string, params *SearchUserMetadataParams, body SearchUserMetadataJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchUserMetadataAnswer, error)
 
 	// DeleteUserMetadataWithResponse Deletes a key of a user's metadata
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21940,12 +22815,16 @@ type ClientWithResponsesInterface interface {
 
 	// SetUserMetadataWithBodyWithResponse Sets the value of a key of a user's metadata
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
 	SetUserMetadataWithBodyWithResponse(ctx context.Context, userID string, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetUserMetadataAnswer, error)
 
 	// SetUserMetadataWithResponse Sets the value of a key of a user's metadata
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21956,6 +22835,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
 	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
@@ -21964,6 +22845,8 @@ type ClientWithResponsesInterface interface {
 	// CreatePersonalAccessTokenWithResponse Creates a personal access token of a service user
 	//
 	// It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -21974,6 +22857,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -21983,12 +22868,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// The filters of the list combine with AND; an empty list finds all that the caller may read.
 	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
 	SearchPersonalAccessTokensWithResponse(ctx context.Context, userID string, params *SearchPersonalAccessTokensParams, body SearchPersonalAccessTokensJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPersonalAccessTokensAnswer, error)
 
 	// DeletePersonalAccessTokenWithResponse Deletes a personal access token, which is not accepted any more
+	//
+	// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21997,12 +22886,16 @@ type ClientWithResponsesInterface interface {
 
 	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
 	ResolveLanguagesWithResponse(ctx context.Context, params *ResolveLanguagesParams, reqEditors ...RequestEditorFn) (*ResolveLanguagesAnswer, error)
 
 	// SetLanguagesWithBodyWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22011,12 +22904,16 @@ type ClientWithResponsesInterface interface {
 
 	// SetLanguagesWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
 	//
+	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
 
 	// ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
+	//
+	// Needs the permission iam.feature.delete.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22025,12 +22922,16 @@ type ClientWithResponsesInterface interface {
 
 	// GetInstanceFeaturesWithResponse Reads the flags as they apply to the instance, each with its source
 	//
+	// The caller has to be authenticated.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v2/features/instance (the `GetInstanceFeatures` operationId).
 	GetInstanceFeaturesWithResponse(ctx context.Context, params *GetInstanceFeaturesParams, reqEditors ...RequestEditorFn) (*GetInstanceFeaturesAnswer, error)
 
 	// SetInstanceFeaturesWithBodyWithResponse Sets the flags that are present, for the instance
+	//
+	// Needs the permission iam.feature.write.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22039,12 +22940,16 @@ type ClientWithResponsesInterface interface {
 
 	// SetInstanceFeaturesWithResponse Sets the flags that are present, for the instance
 	//
+	// Needs the permission iam.feature.write.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
 	SetInstanceFeaturesWithResponse(ctx context.Context, params *SetInstanceFeaturesParams, body SetInstanceFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetInstanceFeaturesAnswer, error)
 
 	// ResetSystemFeaturesWithResponse Resets all flags of the installation to their default, off
+	//
+	// Needs the permission system.feature.delete.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22053,12 +22958,16 @@ type ClientWithResponsesInterface interface {
 
 	// GetSystemFeaturesWithResponse Reads the flags of the installation
 	//
+	// The caller has to be authenticated.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v2/features/system (the `GetSystemFeatures` operationId).
 	GetSystemFeaturesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSystemFeaturesAnswer, error)
 
 	// SetSystemFeaturesWithBodyWithResponse Sets the flags that are present, for all instances that do not decide themselves
+	//
+	// Needs the permission system.feature.write.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22067,12 +22976,16 @@ type ClientWithResponsesInterface interface {
 
 	// SetSystemFeaturesWithResponse Sets the flags that are present, for all instances that do not decide themselves
 	//
+	// Needs the permission system.feature.write.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
 	SetSystemFeaturesWithResponse(ctx context.Context, body SetSystemFeaturesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSystemFeaturesAnswer, error)
 
 	// ListAuthenticatorsWithResponse Lists the authenticators of a user
+	//
+	// Needs the permission user.read where the object is, or that it concerns the caller's own user.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22083,6 +22996,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
@@ -22092,12 +23007,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
 	AddOTPEmailWithResponse(ctx context.Context, userID string, body AddOTPEmailJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPEmailAnswer, error)
 
 	// RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22106,12 +23025,16 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
 	VerifyOTPEmailWithBodyWithResponse(ctx context.Context, userID string, otpEmailID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPEmailAnswer, error)
 
 	// VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22122,6 +23045,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -22131,12 +23056,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// It counts once the code that goes there is verified; adding it again before sends a new code.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
 	AddOTPSMSWithResponse(ctx context.Context, userID string, body AddOTPSMSJSONRequestBody, reqEditors ...RequestEditorFn) (*AddOTPSMSAnswer, error)
 
 	// RemoveOTPSMSWithResponse Removes an OTP SMS registration
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22145,12 +23074,16 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
 	VerifyOTPSMSWithBodyWithResponse(ctx context.Context, userID string, otpSmsID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyOTPSMSAnswer, error)
 
 	// VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22161,12 +23094,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// It counts once a code of it is verified; one that never was is replaced. A user has at most one.
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
 	AddTOTPWithResponse(ctx context.Context, userID string, reqEditors ...RequestEditorFn) (*AddTOTPAnswer, error)
 
 	// RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22175,12 +23112,16 @@ type ClientWithResponsesInterface interface {
 
 	// VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
 	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
 	VerifyTOTPWithBodyWithResponse(ctx context.Context, userID string, totpID string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifyTOTPAnswer, error)
 
 	// VerifyTOTPWithResponse Verifies an authenticator app by its current code
+	//
+	// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22203,7 +23144,7 @@ type GetConfigurationAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *Configuration
+	JSON200 *ProviderMetadata
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -22219,7 +23160,7 @@ type GetConfigurationAnswer struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetConfigurationAnswer) GetJSON200() *Configuration {
+func (r GetConfigurationAnswer) GetJSON200() *ProviderMetadata {
 	return r.JSON200
 }
 
@@ -22774,7 +23715,7 @@ type TokenAnswer struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TokenResponse
+	JSON200 *TokenReply
 	// JSON400 the response for an HTTP 400 `application/json` response
 	JSON400 *OAuthError
 	// JSON401 the response for an HTTP 401 `application/json` response
@@ -22804,7 +23745,7 @@ type TokenAnswer struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r TokenAnswer) GetJSON200() *TokenResponse {
+func (r TokenAnswer) GetJSON200() *TokenReply {
 	return r.JSON200
 }
 
@@ -24416,6 +25357,110 @@ func (r DeactivateAppAnswer) ContentType() string {
 	return ""
 }
 
+// DistrustAppAnswer401Headers the declared response headers of an HTTP 401 response for DistrustApp
+type DistrustAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DistrustAppAnswer503Headers the declared response headers of an HTTP 503 response for DistrustApp
+type DistrustAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DistrustAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DistrustAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DistrustAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DistrustAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DistrustAppAnswer) GetJSON200() *DistrustAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DistrustAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DistrustAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DistrustAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DistrustAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DistrustAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DistrustAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DistrustAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DistrustAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DistrustAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DistrustAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DistrustAppAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RegenerateSecretAnswer401Headers the declared response headers of an HTTP 401 response for RegenerateSecret
 type RegenerateSecretAnswer401Headers struct {
 	WWWAuthenticate string
@@ -24528,6 +25573,110 @@ func (r RegenerateSecretAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r RegenerateSecretAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TrustAppAnswer401Headers the declared response headers of an HTTP 401 response for TrustApp
+type TrustAppAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// TrustAppAnswer503Headers the declared response headers of an HTTP 503 response for TrustApp
+type TrustAppAnswer503Headers struct {
+	RetryAfter int
+}
+
+type TrustAppAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TrustAppReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TrustAppAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TrustAppAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TrustAppAnswer) GetJSON200() *TrustAppReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TrustAppAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TrustAppAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TrustAppAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TrustAppAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TrustAppAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TrustAppAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TrustAppAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TrustAppAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TrustAppAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TrustAppAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TrustAppAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -38109,6 +39258,8 @@ func (c *ClientWithResponses) PostUserInfoWithFormdataBodyWithResponse(ctx conte
 
 // CreateAppWithBodyWithResponse Creates an application of a project
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps (the `CreateApp` operationId).
@@ -38121,6 +39272,8 @@ func (c *ClientWithResponses) CreateAppWithBodyWithResponse(ctx context.Context,
 }
 
 // CreateAppWithResponse Creates an application of a project
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38137,6 +39290,8 @@ func (c *ClientWithResponses) CreateAppWithResponse(ctx context.Context, body Cr
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -38152,6 +39307,8 @@ func (c *ClientWithResponses) SearchAppsWithBodyWithResponse(ctx context.Context
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/_search (the `SearchApps` operationId).
@@ -38165,6 +39322,8 @@ func (c *ClientWithResponses) SearchAppsWithResponse(ctx context.Context, params
 
 // CreateAppKeyWithBodyWithResponse Makes a key of an application, or registers its own
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{appId}/keys (the `CreateAppKey` operationId).
@@ -38177,6 +39336,8 @@ func (c *ClientWithResponses) CreateAppKeyWithBodyWithResponse(ctx context.Conte
 }
 
 // CreateAppKeyWithResponse Makes a key of an application, or registers its own
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38193,6 +39354,8 @@ func (c *ClientWithResponses) CreateAppKeyWithResponse(ctx context.Context, appI
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -38208,6 +39371,8 @@ func (c *ClientWithResponses) SearchAppKeysWithBodyWithResponse(ctx context.Cont
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{appId}/keys/_search (the `SearchAppKeys` operationId).
@@ -38220,6 +39385,8 @@ func (c *ClientWithResponses) SearchAppKeysWithResponse(ctx context.Context, app
 }
 
 // DeleteAppKeyWithResponse Deletes a key and everything that belongs to it
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38234,6 +39401,8 @@ func (c *ClientWithResponses) DeleteAppKeyWithResponse(ctx context.Context, appI
 
 // DeleteAppWithResponse Deletes an application and everything that belongs to it
 //
+// Needs the permission app.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/apps/{id} (the `DeleteApp` operationId).
@@ -38246,6 +39415,8 @@ func (c *ClientWithResponses) DeleteAppWithResponse(ctx context.Context, id stri
 }
 
 // GetAppWithResponse Reads one application
+//
+// Needs the permission app.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38262,6 +39433,8 @@ func (c *ClientWithResponses) GetAppWithResponse(ctx context.Context, id string,
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
@@ -38277,6 +39450,8 @@ func (c *ClientWithResponses) PatchAppWithBodyWithResponse(ctx context.Context, 
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/apps/{id} (the `PatchApp` operationId).
@@ -38289,6 +39464,8 @@ func (c *ClientWithResponses) PatchAppWithResponse(ctx context.Context, id strin
 }
 
 // ActivateAppWithResponse Makes an inactive application active again
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38303,6 +39480,8 @@ func (c *ClientWithResponses) ActivateAppWithResponse(ctx context.Context, id st
 
 // DeactivateAppWithResponse Makes an application inactive: it stays, but nothing can use it
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_deactivate (the `DeactivateApp` operationId).
@@ -38314,9 +39493,26 @@ func (c *ClientWithResponses) DeactivateAppWithResponse(ctx context.Context, id 
 	return ParseDeactivateAppAnswer(rsp)
 }
 
+// DistrustAppWithResponse Trusts an application no longer, its tokens of before included
+//
+// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_distrust (the `DistrustApp` operationId).
+func (c *ClientWithResponses) DistrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DistrustAppAnswer, error) {
+	rsp, err := c.DistrustApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDistrustAppAnswer(rsp)
+}
+
 // RegenerateSecretWithBodyWithResponse Makes a new client secret
 //
 // The old one can stay good for a while, so that the application can be switched over without an interruption.
+//
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38333,6 +39529,8 @@ func (c *ClientWithResponses) RegenerateSecretWithBodyWithResponse(ctx context.C
 //
 // The old one can stay good for a while, so that the application can be switched over without an interruption.
 //
+// Needs the permission app.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/apps/{id}/_regenerate_secret (the `RegenerateSecret` operationId).
@@ -38344,9 +39542,28 @@ func (c *ClientWithResponses) RegenerateSecretWithResponse(ctx context.Context, 
 	return ParseRegenerateSecretAnswer(rsp)
 }
 
+// TrustAppWithResponse Trusts an application with the rights of those who sign in to it
+//
+// Tokens of one that is not trusted act at this API within the organization of the application only: with roles held there and, of its own users, for themselves. Whoever changes the settings, secrets or keys of a trusted application needs this permission too.
+//
+// Needs the permission iam.app.trust where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/apps/{id}/_trust (the `TrustApp` operationId).
+func (c *ClientWithResponses) TrustAppWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*TrustAppAnswer, error) {
+	rsp, err := c.TrustApp(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTrustAppAnswer(rsp)
+}
+
 // CreateDomainWithBodyWithResponse Creates a domain of an organization or of the instance, as ctx says
 //
 // It counts once it is validated; domains that the system adds count at once.
+//
+// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38363,6 +39580,8 @@ func (c *ClientWithResponses) CreateDomainWithBodyWithResponse(ctx context.Conte
 //
 // It counts once it is validated; domains that the system adds count at once.
 //
+// Needs the permission domain.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/domains (the `CreateDomain` operationId).
@@ -38377,6 +39596,8 @@ func (c *ClientWithResponses) CreateDomainWithResponse(ctx context.Context, para
 // SearchDomainsWithBodyWithResponse Searches domains
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38393,6 +39614,8 @@ func (c *ClientWithResponses) SearchDomainsWithBodyWithResponse(ctx context.Cont
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/domains/_search (the `SearchDomains` operationId).
@@ -38406,6 +39629,8 @@ func (c *ClientWithResponses) SearchDomainsWithResponse(ctx context.Context, par
 
 // DeleteDomainWithResponse Deletes a domain and everything that belongs to it
 //
+// Needs the permission domain.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/domains/{id} (the `DeleteDomain` operationId).
@@ -38418,6 +39643,8 @@ func (c *ClientWithResponses) DeleteDomainWithResponse(ctx context.Context, id s
 }
 
 // GetDomainWithResponse Reads one domain
+//
+// Needs the permission domain.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38434,6 +39661,8 @@ func (c *ClientWithResponses) GetDomainWithResponse(ctx context.Context, id stri
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/domains/{id} (the `PatchDomain` operationId).
@@ -38448,6 +39677,8 @@ func (c *ClientWithResponses) PatchDomainWithBodyWithResponse(ctx context.Contex
 // PatchDomainWithResponse Changes the fields of a domain that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38464,6 +39695,8 @@ func (c *ClientWithResponses) PatchDomainWithResponse(ctx context.Context, id st
 //
 // The login names of an organization's users end in its primary domain.
 //
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/domains/{id}/_set_as_primary (the `SetAsPrimary` operationId).
@@ -38478,6 +39711,8 @@ func (c *ClientWithResponses) SetAsPrimaryWithResponse(ctx context.Context, id s
 // ValidateWithResponse Checks that the claim to a domain is proven: by a TXT record or a file with the token of the domain
 //
 // Other organizations' users whose names end in the domain get a temporary name.
+//
+// Needs the permission domain.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38494,6 +39729,8 @@ func (c *ClientWithResponses) ValidateWithResponse(ctx context.Context, id strin
 //
 // Repeating the call is safe.
 //
+// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/executions (the `PutExecution` operationId).
@@ -38508,6 +39745,8 @@ func (c *ClientWithResponses) PutExecutionWithBodyWithResponse(ctx context.Conte
 // PutExecutionWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
+//
+// Needs the permission action.execution.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38524,6 +39763,8 @@ func (c *ClientWithResponses) PutExecutionWithResponse(ctx context.Context, body
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
@@ -38539,6 +39780,8 @@ func (c *ClientWithResponses) SearchExecutionsWithBodyWithResponse(ctx context.C
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
@@ -38551,6 +39794,8 @@ func (c *ClientWithResponses) SearchExecutionsWithResponse(ctx context.Context, 
 }
 
 // ListAvailableExecutionFunctionsWithResponse Lists the functions that a function condition can name
+//
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38565,6 +39810,8 @@ func (c *ClientWithResponses) ListAvailableExecutionFunctionsWithResponse(ctx co
 
 // ListAvailableExecutionMethodsWithResponse Lists the methods that a request or response condition can name
 //
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/executions/methods (the `ListAvailableExecutionMethods` operationId).
@@ -38577,6 +39824,8 @@ func (c *ClientWithResponses) ListAvailableExecutionMethodsWithResponse(ctx cont
 }
 
 // ListAvailableExecutionServicesWithResponse Lists the services that a request or response condition can name
+//
+// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38591,6 +39840,8 @@ func (c *ClientWithResponses) ListAvailableExecutionServicesWithResponse(ctx con
 
 // DeleteExecutionWithResponse Deletes an execution and removes it from every execution that included it
 //
+// Needs the permission action.execution.delete. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
@@ -38603,6 +39854,8 @@ func (c *ClientWithResponses) DeleteExecutionWithResponse(ctx context.Context, i
 }
 
 // CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
+//
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38617,6 +39870,8 @@ func (c *ClientWithResponses) CreateInstanceWithBodyWithResponse(ctx context.Con
 
 // CreateInstanceWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 //
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/instances (the `CreateInstance` operationId).
@@ -38630,6 +39885,8 @@ func (c *ClientWithResponses) CreateInstanceWithResponse(ctx context.Context, bo
 
 // BulkLimitWithBodyWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
 //
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/instances/_limit (the `BulkLimit` operationId).
@@ -38642,6 +39899,8 @@ func (c *ClientWithResponses) BulkLimitWithBodyWithResponse(ctx context.Context,
 }
 
 // BulkLimitWithResponse Sets the limits of several instances: of all of them or, when one does not exist, of none
+//
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38658,6 +39917,8 @@ func (c *ClientWithResponses) BulkLimitWithResponse(ctx context.Context, body Bu
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -38673,6 +39934,8 @@ func (c *ClientWithResponses) SearchInstancesWithBodyWithResponse(ctx context.Co
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/instances/_search (the `SearchInstances` operationId).
@@ -38686,6 +39949,8 @@ func (c *ClientWithResponses) SearchInstancesWithResponse(ctx context.Context, p
 
 // DeleteInstanceWithResponse Deletes an instance and everything that belongs to it
 //
+// Needs the permission system.instance.delete. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/instances/{id} (the `DeleteInstance` operationId).
@@ -38698,6 +39963,8 @@ func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, id
 }
 
 // GetInstanceWithResponse Reads one instance
+//
+// Needs the permission system.instance.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38714,6 +39981,8 @@ func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, id st
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
@@ -38729,6 +39998,8 @@ func (c *ClientWithResponses) PatchInstanceWithBodyWithResponse(ctx context.Cont
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/instances/{id} (the `PatchInstance` operationId).
@@ -38742,6 +40013,8 @@ func (c *ClientWithResponses) PatchInstanceWithResponse(ctx context.Context, id 
 
 // LimitWithBodyWithResponse Sets the limits of an instance that are present
 //
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/instances/{id}/_limit (the `Limit` operationId).
@@ -38754,6 +40027,8 @@ func (c *ClientWithResponses) LimitWithBodyWithResponse(ctx context.Context, id 
 }
 
 // LimitWithResponse Sets the limits of an instance that are present
+//
+// Needs the permission system.limits.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38770,6 +40045,8 @@ func (c *ClientWithResponses) LimitWithResponse(ctx context.Context, id string, 
 //
 // A user has one membership for each of them.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -38785,6 +40062,8 @@ func (c *ClientWithResponses) CreateMembershipWithBodyWithResponse(ctx context.C
 //
 // A user has one membership for each of them.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/memberships (the `CreateMembership` operationId).
@@ -38797,6 +40076,8 @@ func (c *ClientWithResponses) CreateMembershipWithResponse(ctx context.Context, 
 }
 
 // ListAvailableRolesWithResponse Lists the roles that can be held on what ctx selects, or on projects or grants of projects
+//
+// Needs the permission membership.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38813,6 +40094,8 @@ func (c *ClientWithResponses) ListAvailableRolesWithResponse(ctx context.Context
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
@@ -38828,6 +40111,8 @@ func (c *ClientWithResponses) SearchMembershipsWithBodyWithResponse(ctx context.
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/memberships/_search (the `SearchMemberships` operationId).
@@ -38841,6 +40126,8 @@ func (c *ClientWithResponses) SearchMembershipsWithResponse(ctx context.Context,
 
 // DeleteMembershipWithResponse Deletes a membership and everything that belongs to it
 //
+// Needs the permission membership.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/memberships/{id} (the `DeleteMembership` operationId).
@@ -38853,6 +40140,8 @@ func (c *ClientWithResponses) DeleteMembershipWithResponse(ctx context.Context, 
 }
 
 // GetMembershipWithResponse Reads one membership
+//
+// Needs the permission membership.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38869,6 +40158,8 @@ func (c *ClientWithResponses) GetMembershipWithResponse(ctx context.Context, id 
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
@@ -38884,6 +40175,8 @@ func (c *ClientWithResponses) PatchMembershipWithBodyWithResponse(ctx context.Co
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission membership.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/memberships/{id} (the `PatchMembership` operationId).
@@ -38896,6 +40189,8 @@ func (c *ClientWithResponses) PatchMembershipWithResponse(ctx context.Context, i
 }
 
 // CreateOrganizationWithBodyWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
+//
+// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -38910,6 +40205,8 @@ func (c *ClientWithResponses) CreateOrganizationWithBodyWithResponse(ctx context
 
 // CreateOrganizationWithResponse Creates an organization with a default domain, <name>.<primary domain of the instance>
 //
+// Needs the permission org.create. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/organizations (the `CreateOrganization` operationId).
@@ -38922,6 +40219,8 @@ func (c *ClientWithResponses) CreateOrganizationWithResponse(ctx context.Context
 }
 
 // GetInstanceDefaultWithResponse Reads the default organization of the instance
+//
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38938,6 +40237,8 @@ func (c *ClientWithResponses) GetInstanceDefaultWithResponse(ctx context.Context
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/organizations/_search (the `SearchOrganizations` operationId).
@@ -38953,6 +40254,8 @@ func (c *ClientWithResponses) SearchOrganizationsWithBodyWithResponse(ctx contex
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/organizations/_search (the `SearchOrganizations` operationId).
@@ -38966,6 +40269,8 @@ func (c *ClientWithResponses) SearchOrganizationsWithResponse(ctx context.Contex
 
 // DeleteOrganizationWithResponse Deletes an organization and everything that belongs to it
 //
+// Needs the permission org.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/organizations/{id} (the `DeleteOrganization` operationId).
@@ -38978,6 +40283,8 @@ func (c *ClientWithResponses) DeleteOrganizationWithResponse(ctx context.Context
 }
 
 // GetOrganizationWithResponse Reads one organization
+//
+// Needs the permission org.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -38994,6 +40301,8 @@ func (c *ClientWithResponses) GetOrganizationWithResponse(ctx context.Context, i
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/organizations/{id} (the `PatchOrganization` operationId).
@@ -39009,6 +40318,8 @@ func (c *ClientWithResponses) PatchOrganizationWithBodyWithResponse(ctx context.
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/organizations/{id} (the `PatchOrganization` operationId).
@@ -39021,6 +40332,8 @@ func (c *ClientWithResponses) PatchOrganizationWithResponse(ctx context.Context,
 }
 
 // ActivateOrganizationWithResponse Makes an inactive organization active again
+//
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39035,6 +40348,8 @@ func (c *ClientWithResponses) ActivateOrganizationWithResponse(ctx context.Conte
 
 // DeactivateOrganizationWithResponse Makes an organization inactive: it stays, but nothing can use it
 //
+// Needs the permission org.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/organizations/{id}/_deactivate (the `DeactivateOrganization` operationId).
@@ -39047,6 +40362,8 @@ func (c *ClientWithResponses) DeactivateOrganizationWithResponse(ctx context.Con
 }
 
 // SetAsInstanceDefaultWithResponse Makes an organization the default of its instance: where users and projects are created when a call names no organization
+//
+// Needs the permission iam.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39061,6 +40378,8 @@ func (c *ClientWithResponses) SetAsInstanceDefaultWithResponse(ctx context.Conte
 
 // CreateProjectGrantWithBodyWithResponse Grants a project to another organization, which can then give its roles to users
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/project_grants (the `CreateProjectGrant` operationId).
@@ -39073,6 +40392,8 @@ func (c *ClientWithResponses) CreateProjectGrantWithBodyWithResponse(ctx context
 }
 
 // CreateProjectGrantWithResponse Grants a project to another organization, which can then give its roles to users
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39089,6 +40410,8 @@ func (c *ClientWithResponses) CreateProjectGrantWithResponse(ctx context.Context
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -39104,6 +40427,8 @@ func (c *ClientWithResponses) SearchProjectGrantsWithBodyWithResponse(ctx contex
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/project_grants/_search (the `SearchProjectGrants` operationId).
@@ -39117,6 +40442,8 @@ func (c *ClientWithResponses) SearchProjectGrantsWithResponse(ctx context.Contex
 
 // DeleteProjectGrantWithResponse Deletes a project grant with the user grants that were made under it
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/project_grants/{id} (the `DeleteProjectGrant` operationId).
@@ -39129,6 +40456,8 @@ func (c *ClientWithResponses) DeleteProjectGrantWithResponse(ctx context.Context
 }
 
 // GetProjectGrantWithResponse Reads one project grant
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39145,6 +40474,8 @@ func (c *ClientWithResponses) GetProjectGrantWithResponse(ctx context.Context, i
 //
 // Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
@@ -39160,6 +40491,8 @@ func (c *ClientWithResponses) PatchProjectGrantWithBodyWithResponse(ctx context.
 //
 // Roles taken away are taken out of the user grants made under it; one that names no other role is removed.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/project_grants/{id} (the `PatchProjectGrant` operationId).
@@ -39173,6 +40506,8 @@ func (c *ClientWithResponses) PatchProjectGrantWithResponse(ctx context.Context,
 
 // ActivateProjectGrantWithResponse Makes an inactive project grant active again
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/project_grants/{id}/_activate (the `ActivateProjectGrant` operationId).
@@ -39185,6 +40520,8 @@ func (c *ClientWithResponses) ActivateProjectGrantWithResponse(ctx context.Conte
 }
 
 // DeactivateProjectGrantWithResponse Makes a project grant inactive: it stays, but nothing can use it
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39201,6 +40538,8 @@ func (c *ClientWithResponses) DeactivateProjectGrantWithResponse(ctx context.Con
 //
 // A caller who could not change it otherwise becomes its owner.
 //
+// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/projects (the `CreateProject` operationId).
@@ -39215,6 +40554,8 @@ func (c *ClientWithResponses) CreateProjectWithBodyWithResponse(ctx context.Cont
 // CreateProjectWithResponse Creates a project
 //
 // A caller who could not change it otherwise becomes its owner.
+//
+// Needs the permission project.create. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39231,6 +40572,8 @@ func (c *ClientWithResponses) CreateProjectWithResponse(ctx context.Context, par
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
@@ -39246,6 +40589,8 @@ func (c *ClientWithResponses) SearchProjectsWithBodyWithResponse(ctx context.Con
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/projects/_search (the `SearchProjects` operationId).
@@ -39259,6 +40604,8 @@ func (c *ClientWithResponses) SearchProjectsWithResponse(ctx context.Context, pa
 
 // DeleteProjectWithResponse Deletes a project and everything that belongs to it
 //
+// Needs the permission project.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/projects/{id} (the `DeleteProject` operationId).
@@ -39271,6 +40618,8 @@ func (c *ClientWithResponses) DeleteProjectWithResponse(ctx context.Context, id 
 }
 
 // GetProjectWithResponse Reads one project
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39287,6 +40636,8 @@ func (c *ClientWithResponses) GetProjectWithResponse(ctx context.Context, id str
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
@@ -39302,6 +40653,8 @@ func (c *ClientWithResponses) PatchProjectWithBodyWithResponse(ctx context.Conte
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/projects/{id} (the `PatchProject` operationId).
@@ -39314,6 +40667,8 @@ func (c *ClientWithResponses) PatchProjectWithResponse(ctx context.Context, id s
 }
 
 // ActivateProjectWithResponse Makes an inactive project active again
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39328,6 +40683,8 @@ func (c *ClientWithResponses) ActivateProjectWithResponse(ctx context.Context, i
 
 // DeactivateProjectWithResponse Makes a project inactive: it stays, but nothing can use it
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/projects/{id}/_deactivate (the `DeactivateProject` operationId).
@@ -39341,6 +40698,8 @@ func (c *ClientWithResponses) DeactivateProjectWithResponse(ctx context.Context,
 
 // CreateRoleWithBodyWithResponse Creates a role of a project
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/roles (the `CreateRole` operationId).
@@ -39353,6 +40712,8 @@ func (c *ClientWithResponses) CreateRoleWithBodyWithResponse(ctx context.Context
 }
 
 // CreateRoleWithResponse Creates a role of a project
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39369,6 +40730,8 @@ func (c *ClientWithResponses) CreateRoleWithResponse(ctx context.Context, body C
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/roles/_search (the `SearchRoles` operationId).
@@ -39383,6 +40746,8 @@ func (c *ClientWithResponses) SearchRolesWithBodyWithResponse(ctx context.Contex
 // SearchRolesWithResponse Searches roles
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39399,6 +40764,8 @@ func (c *ClientWithResponses) SearchRolesWithResponse(ctx context.Context, param
 //
 // It is taken out of the grants that name it; a user grant that names no other one is removed.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/roles/{id} (the `DeleteRole` operationId).
@@ -39411,6 +40778,8 @@ func (c *ClientWithResponses) DeleteRoleWithResponse(ctx context.Context, id str
 }
 
 // GetRoleWithResponse Reads one role
+//
+// Needs the permission project.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39427,6 +40796,8 @@ func (c *ClientWithResponses) GetRoleWithResponse(ctx context.Context, id string
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/roles/{id} (the `PatchRole` operationId).
@@ -39441,6 +40812,8 @@ func (c *ClientWithResponses) PatchRoleWithBodyWithResponse(ctx context.Context,
 // PatchRoleWithResponse Changes the fields of a role that are present
 //
 // A patch that changes nothing succeeds.
+//
+// Needs the permission project.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39457,6 +40830,8 @@ func (c *ClientWithResponses) PatchRoleWithResponse(ctx context.Context, id stri
 //
 // All checks have to succeed, or there is none; why a check failed is not told apart.
 //
+// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/sessions (the `CreateSession` operationId).
@@ -39471,6 +40846,8 @@ func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Cont
 // CreateSessionWithResponse Creates a session
 //
 // All checks have to succeed, or there is none; why a check failed is not told apart.
+//
+// Needs the permission session.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39487,6 +40864,8 @@ func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, bod
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
 //
+// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
@@ -39502,6 +40881,8 @@ func (c *ClientWithResponses) SearchSessionsWithBodyWithResponse(ctx context.Con
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read, at least their own.
 //
+// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/sessions/_search (the `SearchSessions` operationId).
@@ -39515,6 +40896,8 @@ func (c *ClientWithResponses) SearchSessionsWithResponse(ctx context.Context, pa
 
 // DeleteSessionWithResponse Ends a session
 //
+// Needs the permission session.delete where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/sessions/{id} (the `DeleteSession` operationId).
@@ -39527,6 +40910,8 @@ func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, id 
 }
 
 // GetSessionWithResponse Reads one session
+//
+// Needs the permission session.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39543,6 +40928,8 @@ func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, id str
 //
 // It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
@@ -39558,6 +40945,8 @@ func (c *ClientWithResponses) PatchSessionWithBodyWithResponse(ctx context.Conte
 //
 // It needs the token of the session, or the permission session.write where the session is. The answer has a new token; the one before is void.
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/sessions/{id} (the `PatchSession` operationId).
@@ -39571,6 +40960,8 @@ func (c *ClientWithResponses) PatchSessionWithResponse(ctx context.Context, id s
 
 // EndSessionWithBodyWithResponse Ends a session by its token, whoever the caller is
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/sessions/{id}/_end (the `EndSession` operationId).
@@ -39583,6 +40974,8 @@ func (c *ClientWithResponses) EndSessionWithBodyWithResponse(ctx context.Context
 }
 
 // EndSessionWithResponse Ends a session by its token, whoever the caller is
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39599,6 +40992,8 @@ func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, id str
 //
 // A wrong token is answered like a session that does not exist.
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/sessions/{id}/_prove (the `ProveSession` operationId).
@@ -39613,6 +41008,8 @@ func (c *ClientWithResponses) ProveSessionWithBodyWithResponse(ctx context.Conte
 // ProveSessionWithResponse Reads a session by its token, whoever the caller is
 //
 // A wrong token is answered like a session that does not exist.
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39629,6 +41026,8 @@ func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id s
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 //
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/targets (the `CreateTarget` operationId).
@@ -39643,6 +41042,8 @@ func (c *ClientWithResponses) CreateTargetWithBodyWithResponse(ctx context.Conte
 // CreateTargetWithResponse Registers an endpoint that executions can call
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39659,6 +41060,8 @@ func (c *ClientWithResponses) CreateTargetWithResponse(ctx context.Context, body
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -39674,6 +41077,8 @@ func (c *ClientWithResponses) SearchTargetsWithBodyWithResponse(ctx context.Cont
 //
 // The filters of the list combine with AND; an empty list finds all.
 //
+// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/targets/_search (the `SearchTargets` operationId).
@@ -39687,6 +41092,8 @@ func (c *ClientWithResponses) SearchTargetsWithResponse(ctx context.Context, par
 
 // DeleteTargetWithResponse Deletes a target and removes it from every execution that referenced it
 //
+// Needs the permission action.target.delete. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/targets/{id} (the `DeleteTarget` operationId).
@@ -39699,6 +41106,8 @@ func (c *ClientWithResponses) DeleteTargetWithResponse(ctx context.Context, id s
 }
 
 // GetTargetWithResponse Reads one target
+//
+// Needs the permission action.target.read. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39715,6 +41124,8 @@ func (c *ClientWithResponses) GetTargetWithResponse(ctx context.Context, id stri
 //
 // A patch that changes nothing succeeds and leaves sequence and change date alone.
 //
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
@@ -39729,6 +41140,8 @@ func (c *ClientWithResponses) PatchTargetWithBodyWithResponse(ctx context.Contex
 // PatchTargetWithResponse Changes the fields of a target that are present
 //
 // A patch that changes nothing succeeds and leaves sequence and change date alone.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39745,6 +41158,8 @@ func (c *ClientWithResponses) PatchTargetWithResponse(ctx context.Context, id st
 //
 // Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_grants (the `CreateUserGrant` operationId).
@@ -39759,6 +41174,8 @@ func (c *ClientWithResponses) CreateUserGrantWithBodyWithResponse(ctx context.Co
 // CreateUserGrantWithResponse Gives a user roles of a project
 //
 // Under a project grant the grant belongs to the organization that the project is granted to, otherwise to the one that owns the project.
+//
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39775,6 +41192,8 @@ func (c *ClientWithResponses) CreateUserGrantWithResponse(ctx context.Context, b
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
@@ -39790,6 +41209,8 @@ func (c *ClientWithResponses) SearchUserGrantsWithBodyWithResponse(ctx context.C
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_grants/_search (the `SearchUserGrants` operationId).
@@ -39803,6 +41224,8 @@ func (c *ClientWithResponses) SearchUserGrantsWithResponse(ctx context.Context, 
 
 // DeleteUserGrantWithResponse Takes all roles of a user grant away
 //
+// Needs the permission grant.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/user_grants/{id} (the `DeleteUserGrant` operationId).
@@ -39815,6 +41238,8 @@ func (c *ClientWithResponses) DeleteUserGrantWithResponse(ctx context.Context, i
 }
 
 // GetUserGrantWithResponse Reads one user grant
+//
+// Needs the permission grant.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39831,6 +41256,8 @@ func (c *ClientWithResponses) GetUserGrantWithResponse(ctx context.Context, id s
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
@@ -39846,6 +41273,8 @@ func (c *ClientWithResponses) PatchUserGrantWithBodyWithResponse(ctx context.Con
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/user_grants/{id} (the `PatchUserGrant` operationId).
@@ -39858,6 +41287,8 @@ func (c *ClientWithResponses) PatchUserGrantWithResponse(ctx context.Context, id
 }
 
 // ActivateUserGrantWithResponse Makes an inactive user grant active again
+//
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39872,6 +41303,8 @@ func (c *ClientWithResponses) ActivateUserGrantWithResponse(ctx context.Context,
 
 // DeactivateUserGrantWithResponse Makes a user grant inactive: it stays, but nothing can use it
 //
+// Needs the permission grant.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_grants/{id}/_deactivate (the `DeactivateUserGrant` operationId).
@@ -39885,6 +41318,8 @@ func (c *ClientWithResponses) DeactivateUserGrantWithResponse(ctx context.Contex
 
 // CreateUserSchemaWithBodyWithResponse Creates a user schema
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_schemas (the `CreateUserSchema` operationId).
@@ -39897,6 +41332,8 @@ func (c *ClientWithResponses) CreateUserSchemaWithBodyWithResponse(ctx context.C
 }
 
 // CreateUserSchemaWithResponse Creates a user schema
+//
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -39913,6 +41350,8 @@ func (c *ClientWithResponses) CreateUserSchemaWithResponse(ctx context.Context, 
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -39928,6 +41367,8 @@ func (c *ClientWithResponses) SearchUserSchemasWithBodyWithResponse(ctx context.
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission userschema.read. Answers only where the feature user_schema is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_schemas/_search (the `SearchUserSchemas` operationId).
@@ -39941,6 +41382,8 @@ func (c *ClientWithResponses) SearchUserSchemasWithResponse(ctx context.Context,
 
 // DeleteUserSchemaWithResponse Deletes a user schema that no user has
 //
+// Needs the permission userschema.delete. Answers only where the feature user_schema is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/user_schemas/{id} (the `DeleteUserSchema` operationId).
@@ -39953,6 +41396,8 @@ func (c *ClientWithResponses) DeleteUserSchemaWithResponse(ctx context.Context, 
 }
 
 // GetUserSchemaWithResponse Reads one user schema
+//
+// Needs the permission userschema.read. Answers only where the feature user_schema is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -39969,6 +41414,8 @@ func (c *ClientWithResponses) GetUserSchemaWithResponse(ctx context.Context, id 
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
@@ -39984,6 +41431,8 @@ func (c *ClientWithResponses) PatchUserSchemaWithBodyWithResponse(ctx context.Co
 //
 // A patch that changes nothing succeeds.
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/user_schemas/{id} (the `PatchUserSchema` operationId).
@@ -39996,6 +41445,8 @@ func (c *ClientWithResponses) PatchUserSchemaWithResponse(ctx context.Context, i
 }
 
 // ActivateUserSchemaWithResponse Makes an inactive user schema active again
+//
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40010,6 +41461,8 @@ func (c *ClientWithResponses) ActivateUserSchemaWithResponse(ctx context.Context
 
 // DeactivateUserSchemaWithResponse Makes a user schema inactive: it stays, but nothing can use it
 //
+// Needs the permission userschema.write. Answers only where the feature user_schema is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/user_schemas/{id}/_deactivate (the `DeactivateUserSchema` operationId).
@@ -40023,6 +41476,8 @@ func (c *ClientWithResponses) DeactivateUserSchemaWithResponse(ctx context.Conte
 
 // CreateUserWithBodyWithResponse Creates a user in an organization
 //
+// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users (the `CreateUser` operationId).
@@ -40035,6 +41490,8 @@ func (c *ClientWithResponses) CreateUserWithBodyWithResponse(ctx context.Context
 }
 
 // CreateUserWithResponse Creates a user in an organization
+//
+// Needs the permission user.write. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40051,6 +41508,8 @@ func (c *ClientWithResponses) CreateUserWithResponse(ctx context.Context, params
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/_search (the `SearchUsers` operationId).
@@ -40065,6 +41524,8 @@ func (c *ClientWithResponses) SearchUsersWithBodyWithResponse(ctx context.Contex
 // SearchUsersWithResponse Searches users
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40081,6 +41542,8 @@ func (c *ClientWithResponses) SearchUsersWithResponse(ctx context.Context, param
 //
 // The ID is never used again.
 //
+// Needs the permission user.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/users/{id} (the `DeleteUser` operationId).
@@ -40093,6 +41556,8 @@ func (c *ClientWithResponses) DeleteUserWithResponse(ctx context.Context, id str
 }
 
 // GetUserWithResponse Reads one user
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40109,6 +41574,8 @@ func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, id string
 //
 // A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
@@ -40124,6 +41591,8 @@ func (c *ClientWithResponses) PatchUserWithBodyWithResponse(ctx context.Context,
 //
 // A patch that changes nothing succeeds. Changing an e-mail address or phone number makes it unverified unless the patch says otherwise. Users may change their own profile, and nothing else of themselves. The address of a user who holds more than the caller stays: it could be used to become that user.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/users/{id} (the `PatchUser` operationId).
@@ -40136,6 +41605,8 @@ func (c *ClientWithResponses) PatchUserWithResponse(ctx context.Context, id stri
 }
 
 // ActivateUserWithResponse Makes an inactive user active again
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40150,6 +41621,8 @@ func (c *ClientWithResponses) ActivateUserWithResponse(ctx context.Context, id s
 
 // DeactivateUserWithResponse Makes an active or locked user inactive: it stays, but cannot act
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/_deactivate (the `DeactivateUser` operationId).
@@ -40163,6 +41636,8 @@ func (c *ClientWithResponses) DeactivateUserWithResponse(ctx context.Context, id
 
 // LockUserWithResponse Locks an active user out, for example after an attack on it
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/_lock (the `LockUser` operationId).
@@ -40175,6 +41650,8 @@ func (c *ClientWithResponses) LockUserWithResponse(ctx context.Context, id strin
 }
 
 // UnlockUserWithResponse Makes a locked user active again
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40193,6 +41670,8 @@ func (c *ClientWithResponses) UnlockUserWithResponse(ctx context.Context, id str
 //
 // Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
@@ -40210,6 +41689,8 @@ func (c *ClientWithResponses) SetPasswordWithBodyWithResponse(ctx context.Contex
 //
 // Users may set their own password when they give the current one. For a user who holds more than the caller it is refused: the caller could become that user.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/password (the `SetPassword` operationId).
@@ -40222,6 +41703,8 @@ func (c *ClientWithResponses) SetPasswordWithResponse(ctx context.Context, id st
 }
 
 // DeleteClientSecretWithResponse Takes the client secrets from a service user
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40238,6 +41721,8 @@ func (c *ClientWithResponses) DeleteClientSecretWithResponse(ctx context.Context
 //
 // The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{id}/secret (the `SetClientSecret` operationId).
@@ -40252,6 +41737,8 @@ func (c *ClientWithResponses) SetClientSecretWithBodyWithResponse(ctx context.Co
 // SetClientSecretWithResponse Gives a service user a new client secret, which is shown once
 //
 // The one before it stays good for the overlap that the request asks for. For a user who holds more than the caller it is refused.
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40268,6 +41755,8 @@ func (c *ClientWithResponses) SetClientSecretWithResponse(ctx context.Context, i
 //
 // The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/keys (the `CreateMachineKey` operationId).
@@ -40282,6 +41771,8 @@ func (c *ClientWithResponses) CreateMachineKeyWithBodyWithResponse(ctx context.C
 // CreateMachineKeyWithResponse Gives a service user a key to prove its identity with
 //
 // The public key is that of the request, or of a new pair, whose private key is shown once. For a user who holds more than the caller it is refused.
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40298,6 +41789,8 @@ func (c *ClientWithResponses) CreateMachineKeyWithResponse(ctx context.Context, 
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
@@ -40313,6 +41806,8 @@ func (c *ClientWithResponses) SearchMachineKeysWithBodyWithResponse(ctx context.
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/keys/_search (the `SearchMachineKeys` operationId).
@@ -40325,6 +41820,8 @@ func (c *ClientWithResponses) SearchMachineKeysWithResponse(ctx context.Context,
 }
 
 // DeleteMachineKeyWithResponse Deletes a key, which is not accepted any more
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40341,6 +41838,8 @@ func (c *ClientWithResponses) DeleteMachineKeyWithResponse(ctx context.Context, 
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
@@ -40356,6 +41855,8 @@ func (c *ClientWithResponses) SearchUserMetadataWithBodyWithResponse(ctx context
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/metadata/_search (the `SearchUserMetadata` operationId).
@@ -40368,6 +41869,8 @@ func (c *ClientWithResponses) SearchUserMetadataWithResponse(ctx context.Context
 }
 
 // DeleteUserMetadataWithResponse Deletes a key of a user's metadata
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40382,6 +41885,8 @@ func (c *ClientWithResponses) DeleteUserMetadataWithResponse(ctx context.Context
 
 // SetUserMetadataWithBodyWithResponse Sets the value of a key of a user's metadata
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /resources/v3alpha/users/{userId}/metadata/{key} (the `SetUserMetadata` operationId).
@@ -40394,6 +41899,8 @@ func (c *ClientWithResponses) SetUserMetadataWithBodyWithResponse(ctx context.Co
 }
 
 // SetUserMetadataWithResponse Sets the value of a key of a user's metadata
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40410,6 +41917,8 @@ func (c *ClientWithResponses) SetUserMetadataWithResponse(ctx context.Context, u
 //
 // It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
 //
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/pats (the `CreatePersonalAccessToken` operationId).
@@ -40424,6 +41933,8 @@ func (c *ClientWithResponses) CreatePersonalAccessTokenWithBodyWithResponse(ctx 
 // CreatePersonalAccessTokenWithResponse Creates a personal access token of a service user
 //
 // It has the rights of the user and is shown once. For a user who holds more than the caller it is refused.
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40440,6 +41951,8 @@ func (c *ClientWithResponses) CreatePersonalAccessTokenWithResponse(ctx context.
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -40455,6 +41968,8 @@ func (c *ClientWithResponses) SearchPersonalAccessTokensWithBodyWithResponse(ctx
 //
 // The filters of the list combine with AND; an empty list finds all that the caller may read.
 //
+// Needs the permission user.read where the object is, or that it concerns the caller's own user. Answers only where the feature multitenancy_resources_api is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/v3alpha/users/{userId}/pats/_search (the `SearchPersonalAccessTokens` operationId).
@@ -40467,6 +41982,8 @@ func (c *ClientWithResponses) SearchPersonalAccessTokensWithResponse(ctx context
 }
 
 // DeletePersonalAccessTokenWithResponse Deletes a personal access token, which is not accepted any more
+//
+// Needs the permission user.write where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40481,6 +41998,8 @@ func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.
 
 // ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /settings/v3alpha/languages (the `ResolveLanguages` operationId).
@@ -40493,6 +42012,8 @@ func (c *ClientWithResponses) ResolveLanguagesWithResponse(ctx context.Context, 
 }
 
 // SetLanguagesWithBodyWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
+//
+// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40507,6 +42028,8 @@ func (c *ClientWithResponses) SetLanguagesWithBodyWithResponse(ctx context.Conte
 
 // SetLanguagesWithResponse Sets the settings that are present; an empty language or list takes the context's own word back, so that the parent's counts again
 //
+// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
@@ -40519,6 +42042,8 @@ func (c *ClientWithResponses) SetLanguagesWithResponse(ctx context.Context, para
 }
 
 // ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
+//
+// Needs the permission iam.feature.delete.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40533,6 +42058,8 @@ func (c *ClientWithResponses) ResetInstanceFeaturesWithResponse(ctx context.Cont
 
 // GetInstanceFeaturesWithResponse Reads the flags as they apply to the instance, each with its source
 //
+// The caller has to be authenticated.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v2/features/instance (the `GetInstanceFeatures` operationId).
@@ -40545,6 +42072,8 @@ func (c *ClientWithResponses) GetInstanceFeaturesWithResponse(ctx context.Contex
 }
 
 // SetInstanceFeaturesWithBodyWithResponse Sets the flags that are present, for the instance
+//
+// Needs the permission iam.feature.write.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40559,6 +42088,8 @@ func (c *ClientWithResponses) SetInstanceFeaturesWithBodyWithResponse(ctx contex
 
 // SetInstanceFeaturesWithResponse Sets the flags that are present, for the instance
 //
+// Needs the permission iam.feature.write.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v2/features/instance (the `SetInstanceFeatures` operationId).
@@ -40571,6 +42102,8 @@ func (c *ClientWithResponses) SetInstanceFeaturesWithResponse(ctx context.Contex
 }
 
 // ResetSystemFeaturesWithResponse Resets all flags of the installation to their default, off
+//
+// Needs the permission system.feature.delete.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40585,6 +42118,8 @@ func (c *ClientWithResponses) ResetSystemFeaturesWithResponse(ctx context.Contex
 
 // GetSystemFeaturesWithResponse Reads the flags of the installation
 //
+// The caller has to be authenticated.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v2/features/system (the `GetSystemFeatures` operationId).
@@ -40597,6 +42132,8 @@ func (c *ClientWithResponses) GetSystemFeaturesWithResponse(ctx context.Context,
 }
 
 // SetSystemFeaturesWithBodyWithResponse Sets the flags that are present, for all instances that do not decide themselves
+//
+// Needs the permission system.feature.write.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40611,6 +42148,8 @@ func (c *ClientWithResponses) SetSystemFeaturesWithBodyWithResponse(ctx context.
 
 // SetSystemFeaturesWithResponse Sets the flags that are present, for all instances that do not decide themselves
 //
+// Needs the permission system.feature.write.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v2/features/system (the `SetSystemFeatures` operationId).
@@ -40623,6 +42162,8 @@ func (c *ClientWithResponses) SetSystemFeaturesWithResponse(ctx context.Context,
 }
 
 // ListAuthenticatorsWithResponse Lists the authenticators of a user
+//
+// Needs the permission user.read where the object is, or that it concerns the caller's own user.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40639,6 +42180,8 @@ func (c *ClientWithResponses) ListAuthenticatorsWithResponse(ctx context.Context
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
@@ -40654,6 +42197,8 @@ func (c *ClientWithResponses) AddOTPEmailWithBodyWithResponse(ctx context.Contex
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_email (the `AddOTPEmail` operationId).
@@ -40666,6 +42211,8 @@ func (c *ClientWithResponses) AddOTPEmailWithResponse(ctx context.Context, userI
 }
 
 // RemoveOTPEmailWithResponse Removes an OTP e-mail registration
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40680,6 +42227,8 @@ func (c *ClientWithResponses) RemoveOTPEmailWithResponse(ctx context.Context, us
 
 // VerifyOTPEmailWithBodyWithResponse Verifies an OTP e-mail registration by the code that the add request made
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_email/{otpEmailId}/verify (the `VerifyOTPEmail` operationId).
@@ -40692,6 +42241,8 @@ func (c *ClientWithResponses) VerifyOTPEmailWithBodyWithResponse(ctx context.Con
 }
 
 // VerifyOTPEmailWithResponse Verifies an OTP e-mail registration by the code that the add request made
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40708,6 +42259,8 @@ func (c *ClientWithResponses) VerifyOTPEmailWithResponse(ctx context.Context, us
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -40723,6 +42276,8 @@ func (c *ClientWithResponses) AddOTPSMSWithBodyWithResponse(ctx context.Context,
 //
 // It counts once the code that goes there is verified; adding it again before sends a new code.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_sms (the `AddOTPSMS` operationId).
@@ -40735,6 +42290,8 @@ func (c *ClientWithResponses) AddOTPSMSWithResponse(ctx context.Context, userID 
 }
 
 // RemoveOTPSMSWithResponse Removes an OTP SMS registration
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40749,6 +42306,8 @@ func (c *ClientWithResponses) RemoveOTPSMSWithResponse(ctx context.Context, user
 
 // VerifyOTPSMSWithBodyWithResponse Verifies an OTP SMS registration by the code that the add request made
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/otp_sms/{otpSmsId}/verify (the `VerifyOTPSMS` operationId).
@@ -40761,6 +42320,8 @@ func (c *ClientWithResponses) VerifyOTPSMSWithBodyWithResponse(ctx context.Conte
 }
 
 // VerifyOTPSMSWithResponse Verifies an OTP SMS registration by the code that the add request made
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40777,6 +42338,8 @@ func (c *ClientWithResponses) VerifyOTPSMSWithResponse(ctx context.Context, user
 //
 // It counts once a code of it is verified; one that never was is replaced. A user has at most one.
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/totp (the `AddTOTP` operationId).
@@ -40789,6 +42352,8 @@ func (c *ClientWithResponses) AddTOTPWithResponse(ctx context.Context, userID st
 }
 
 // RemoveTOTPWithResponse Removes an authenticator app; it can no longer be used to authenticate
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40803,6 +42368,8 @@ func (c *ClientWithResponses) RemoveTOTPWithResponse(ctx context.Context, userID
 
 // VerifyTOTPWithBodyWithResponse Verifies an authenticator app by its current code
 //
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v3alpha/users/{userId}/totp/{totpId}/verify (the `VerifyTOTP` operationId).
@@ -40815,6 +42382,8 @@ func (c *ClientWithResponses) VerifyTOTPWithBodyWithResponse(ctx context.Context
 }
 
 // VerifyTOTPWithResponse Verifies an authenticator app by its current code
+//
+// Needs the permission user.write where the object is, or that it concerns the caller's own user.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -40842,7 +42411,7 @@ func ParseGetConfigurationAnswer(rsp *http.Response) (*GetConfigurationAnswer, e
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest Configuration
+		var dest ProviderMetadata
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -41426,7 +42995,7 @@ func ParseTokenAnswer(rsp *http.Response) (*TokenAnswer, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TokenResponse
+		var dest TokenReply
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -43082,6 +44651,104 @@ func ParseDeactivateAppAnswer(rsp *http.Response) (*DeactivateAppAnswer, error) 
 	return response, nil
 }
 
+// ParseDistrustAppAnswer parses an HTTP response from a DistrustAppWithResponse call
+func ParseDistrustAppAnswer(rsp *http.Response) (*DistrustAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DistrustAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DistrustAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DistrustAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DistrustAppAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRegenerateSecretAnswer parses an HTTP response from a RegenerateSecretWithResponse call
 func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -43181,6 +44848,104 @@ func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, e
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers RegenerateSecretAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTrustAppAnswer parses an HTTP response from a TrustAppWithResponse call
+func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TrustAppAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TrustAppReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TrustAppAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers TrustAppAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

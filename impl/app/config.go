@@ -6,6 +6,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/redirect"
 )
@@ -33,7 +34,7 @@ func setDefaults(row *db.App) {
 		return
 	}
 	orElse(&row.ApplicationType, web)
-	orElse(&row.AccessTokenType, int16(appv3.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER))
+	orElse(&row.AccessTokenType, int16(object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER))
 	if len(row.ResponseTypes) == 0 {
 		row.ResponseTypes = []int16{responseCode}
 	}

@@ -28,7 +28,10 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 	}
 	var details *object.Details
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
-		if _, err := s.apps.Hold(ctx, tx, app.ID); err != nil {
+		if app, err = s.apps.Hold(ctx, tx, app.ID); err != nil {
+			return err
+		}
+		if err := mayConfigure(ctx, app); err != nil {
 			return err
 		}
 		details, err = s.keys.CreateIn(ctx, tx, row, &eventv1.ApplicationKeyAdded{})

@@ -26,6 +26,9 @@ func newSecret() (string, []byte) {
 func (s *Service) RegenerateSecret(ctx context.Context, req *appv3.RegenerateSecretRequest) (*appv3.RegenerateSecretResponse, error) {
 	made, hash := newSecret()
 	details, err := s.apps.Change(ctx, req.GetId(), &eventv1.ApplicationSecretChanged{}, func(_ pgx.Tx, row *db.App) error {
+		if err := mayConfigure(ctx, row); err != nil {
+			return err
+		}
 		if !usesSecret(row) {
 			return fault.New(fault.FailedPrecondition, "NO_SECRET", "the application does not authenticate with a secret")
 		}

@@ -2,7 +2,8 @@
 //
 // Service implements contracts/proto/writ/app. An application and its settings
 // are one row but two kinds of events, as the field has them. Which addresses may
-// be registered is package redirect's; secrets are secret.go, keys key.go.
+// be registered is package redirect's; secrets are secret.go, keys key.go, and whom the
+// resource API believes trust.go.
 package app
 
 import (
@@ -114,7 +115,7 @@ func (s *Service) PatchApp(ctx context.Context, req *appv3.PatchAppRequest) (*ap
 			return err
 		}
 		set := *row
-		if err := s.configure(row, req.GetApp()); err != nil {
+		if err := s.configure(ctx, row, req.GetApp()); err != nil {
 			return err
 		}
 		_, err = s.apps.Save(ctx, tx, &set, row, configEvent(row, false))
@@ -125,7 +126,7 @@ func (s *Service) PatchApp(ctx context.Context, req *appv3.PatchAppRequest) (*ap
 }
 
 // configure changes the settings of an application and checks the result.
-func (s *Service) configure(row *db.App, patch *appv3.PatchApp) error {
+func (s *Service) configure(ctx context.Context, row *db.App, patch *appv3.PatchApp) error {
 	var settings proto.Message
 	var of int16
 	switch {
@@ -135,6 +136,9 @@ func (s *Service) configure(row *db.App, patch *appv3.PatchApp) error {
 		settings, of = patch.GetApi(), typeAPI
 	default:
 		return nil
+	}
+	if err := mayConfigure(ctx, row); err != nil {
+		return err
 	}
 	if of != row.Type {
 		return fault.New(fault.FailedPrecondition, "OTHER_APP_TYPE", "the settings are not of this type of application").On("app")

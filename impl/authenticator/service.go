@@ -26,9 +26,9 @@ import (
 
 // The types of the contract, as they are stored.
 const (
-	typeTOTP  = int16(authv3.AuthenticatorType_AUTHENTICATOR_TYPE_TOTP)
-	typeSMS   = int16(authv3.AuthenticatorType_AUTHENTICATOR_TYPE_OTP_SMS)
-	typeEmail = int16(authv3.AuthenticatorType_AUTHENTICATOR_TYPE_OTP_EMAIL)
+	typeTOTP  = int16(authv3.SecondFactorType_SECOND_FACTOR_TYPE_TOTP)
+	typeSMS   = int16(authv3.SecondFactorType_SECOND_FACTOR_TYPE_OTP_SMS)
+	typeEmail = int16(authv3.SecondFactorType_SECOND_FACTOR_TYPE_OTP_EMAIL)
 )
 
 // human is the type of users who have authenticators.

@@ -11,6 +11,7 @@ package fault
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,6 +103,33 @@ func Invalid(reason, field, format string, args ...any) *Error {
 func (e *Error) On(field string) *Error {
 	e.Fields = append(e.Fields, Violation{field, e.Message})
 	return e
+}
+
+// Below returns e with the paths of fields as they are from field on: of a request's
+// field that is the whole body, clients know only what is in it. Field itself is
+// called whole.
+func (e *Error) Below(field, whole string) *Error {
+	if field == "" || len(e.Fields) == 0 {
+		return e
+	}
+	below := *e
+	below.Fields = slices.Clone(e.Fields)
+	for i := range below.Fields {
+		violation := &below.Fields[i]
+		rest, found := strings.CutPrefix(violation.Field, field)
+		switch {
+		case !found || rest != "" && rest[0] != '.' && rest[0] != '[':
+			continue
+		case rest == "":
+			rest = whole
+		}
+		rest = strings.TrimPrefix(rest, ".")
+		if after, named := strings.CutPrefix(below.Message, violation.Field+": "); named {
+			below.Message = rest + ": " + after
+		}
+		violation.Field = rest
+	}
+	return &below
 }
 
 // Because returns e with a cause, which only the log sees.

@@ -57,11 +57,7 @@ func (k *known) factors() (paths []string) {
 // hasFactor reports whether the user proved a second factor in this session, or has
 // none to prove (SEC-179).
 func (k *known) hasFactor(now time.Time) bool {
-	from := now.Add(-factorLifetime)
-	return len(k.factors()) == 0 ||
-		k.HasTotp && since(k.TotpVerifiedAt, from) ||
-		k.SmsAddress != "" && since(k.OtpSmsVerifiedAt, from) ||
-		k.EmailAddress != "" && since(k.OtpEmailVerifiedAt, from)
+	return len(k.factors()) == 0 || !k.factorTime().Before(now.Add(-factorLifetime))
 }
 
 // complete reports whether the user is signed in with this session.
@@ -69,11 +65,26 @@ func (k *known) complete(now time.Time) bool {
 	return k.IsActive && k.hasPassword(now) && k.hasFactor(now) && !k.PasswordChangeRequired
 }
 
-// authTime returns when the user last proved something.
-func (k *known) authTime() (newest time.Time) {
-	for _, at := range []*time.Time{k.PasswordVerifiedAt, k.TotpVerifiedAt, k.OtpSmsVerifiedAt, k.OtpEmailVerifiedAt} {
-		if at != nil && at.After(newest) {
-			newest = *at
+// authTime returns when the user last authenticated: since when all has been proven that
+// is asked of them. A password that is proven anew does not make the second factor newer.
+func (k *known) authTime() (at time.Time) {
+	if k.PasswordVerifiedAt != nil {
+		at = *k.PasswordVerifiedAt
+	}
+	if factor := k.factorTime(); !factor.IsZero() && factor.Before(at) {
+		at = factor
+	}
+	return at
+}
+
+// factorTime returns when the user last proved one of their second factors.
+func (k *known) factorTime() (newest time.Time) {
+	for _, one := range []struct {
+		has bool
+		at  *time.Time
+	}{{k.HasTotp, k.TotpVerifiedAt}, {k.SmsAddress != "", k.OtpSmsVerifiedAt}, {k.EmailAddress != "", k.OtpEmailVerifiedAt}} {
+		if one.has && one.at != nil && one.at.After(newest) {
+			newest = *one.at
 		}
 	}
 	return newest

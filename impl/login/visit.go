@@ -208,7 +208,8 @@ func (v *visit) find(id string) *known {
 	return nil
 }
 
-// fresh reports whether the password was proven as late as the flow asks for.
+// fresh reports whether the password was proven as late as the flow asks for; next asks
+// the same of the second factor.
 func (v *visit) fresh(k *known) bool {
 	return !v.flow.GetFresh() && k.PasswordVerifiedAt != nil && k.PasswordVerifiedAt.Unix() >= v.flow.GetNotBefore()
 }
@@ -224,7 +225,7 @@ func (v *visit) next(k *known) string {
 		return pathName
 	case k == nil, !k.hasPassword(now), !v.fresh(k):
 		return pathPassword
-	case !k.hasFactor(now):
+	case !k.hasFactor(now), len(k.factors()) > 0 && k.factorTime().Unix() < v.flow.GetNotBefore():
 		return k.factors()[0]
 	case k.PasswordChangeRequired && !since(k.PasswordVerifiedAt, now.Add(-recentPassword)):
 		return pathPassword

@@ -49,7 +49,9 @@ func (c *call) readJWT(text string) (*tokenv1.AccessToken, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !jwt.IsType(signing.AccessToken) || !jwt.VerifiedBy(keys) {
+	// Of a client that wants it so they are of type JWT, as ID tokens are, which have
+	// neither jti and client_id at once.
+	if !jwt.IsType(signing.AccessToken) && !jwt.IsType(signing.IDToken) || !jwt.VerifiedBy(keys) {
 		return nil, token.ErrInvalid
 	}
 	issuer, _ := jwt.Claims.Text("iss")
@@ -87,27 +89,34 @@ func (c *call) readJWT(text string) (*tokenv1.AccessToken, error) {
 	return t, nil
 }
 
-// patToken returns a personal access token as an access token that is for a client:
-// it has no audience of its own, and asks for every role of the client's project.
-// nil when it is not good.
+// patToken returns a personal access token as an access token: it has no audience of its
+// own. It is for a client that knows its user, and asks for every role of the client's
+// project; without a client, at userinfo, it is its user's. nil when it is not good.
 func (c *call) patToken(text string, of *client) (*tokenv1.AccessToken, error) {
 	if !strings.HasPrefix(text, policy.TokenPrefix) {
 		return nil, nil
 	}
+	p := db.TokenOwnerParams{InstanceID: c.instance.ID, Now: c.now}
+	if of != nil {
+		p.OrgID, p.ProjectID = of.OrgID, of.ProjectID
+	}
 	hash := policy.HashToken(text)
-	row, err := c.queries.TokenOwner(c.ctx(), c.DB.Pool, db.TokenOwnerParams{InstanceID: c.instance.ID, TokenHash: hash[:], Now: c.now})
-	if store.NoRow(err) {
+	p.TokenHash = hash[:]
+	row, err := c.queries.TokenOwner(c.ctx(), c.DB.Pool, p)
+	if store.NoRow(err) || err == nil && of != nil && !row.IsKnown {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	t := &tokenv1.AccessToken{
-		Id: row.ID, UserId: row.UserID, ClientId: row.Username, IssuedAt: row.CreationDate.Unix(),
-		Audience: []string{of.ClientID, of.ProjectID}, Scopes: []string{scopeOpenID, scopeProfile, scopeOwner},
+		Id: row.ID, UserId: row.UserID, ClientId: row.Username, IssuedAt: row.CreationDate.Unix(), Scopes: []string{scopeOpenID, scopeProfile, scopeOwner},
 	}
-	for _, role := range of.roles {
-		t.Scopes = append(t.Scopes, scopeRole+role)
+	if of != nil {
+		t.Audience = []string{of.ClientID, of.ProjectID}
+		for _, role := range of.roles {
+			t.Scopes = append(t.Scopes, scopeRole+role)
+		}
 	}
 	if row.ExpirationDate != nil {
 		t.ExpiresAt = row.ExpirationDate.Unix()

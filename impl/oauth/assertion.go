@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
@@ -51,7 +52,7 @@ func (c *call) byAssertion(shown credentials, methods []int16) (*client, error) 
 	if err != nil {
 		return nil, err
 	}
-	good, err := c.checkAssertion(jwt, public, issuer, issuer, false)
+	good, err := c.checkAssertion(jwt, public, issuer, issuer)
 	if err == nil && !good {
 		c.noteClient(found, methodJWT, methods)
 		err = errClient
@@ -89,7 +90,7 @@ func (c *call) subjectOf(text string, of *client) (userID string, good bool, err
 	}
 	public, err := c.keyOf(of, jwt.KeyID)
 	if err == nil {
-		good, err = c.checkAssertion(jwt, public, issuer, userID, true)
+		good, err = c.checkAssertion(jwt, public, issuer, userID)
 	}
 	return userID, good, err
 }
@@ -120,12 +121,12 @@ func (c *call) serviceKey(id string) (*serviceKey, error) {
 
 // checkAssertion reports whether an assertion is good, once: signed by the key, about
 // who it is to be about, for this issuer alone, and of now.
-func (c *call) checkAssertion(jwt *token.JWT, public crypto.PublicKey, issuer, about string, list bool) (bool, error) {
+func (c *call) checkAssertion(jwt *token.JWT, public crypto.PublicKey, issuer, about string) (bool, error) {
 	if !slices.Contains(signing.Foreign, jwt.Algorithm) || !signing.Verify(jwt.Algorithm, public, jwt.Input, jwt.Signature) || jwt.IsType(signing.AccessToken) {
 		return false, nil
 	}
 	subject, _ := jwt.Claims.Text("sub")
-	if subject != about || !c.forUs(jwt, list) {
+	if subject != about || !c.forUs(jwt) {
 		return false, nil
 	}
 	end, ok := jwt.Claims.Time("exp")
@@ -141,28 +142,28 @@ func (c *call) checkAssertion(jwt *token.JWT, public crypto.PublicKey, issuer, a
 			return false, nil
 		}
 	}
-	if !jwt.Claims.Has("jti") {
-		return true, nil
+	// Without an ID the assertion itself is what may not come again.
+	hash := sha256.Sum256([]byte(issuer + "\x01" + string(jwt.Input)))
+	if jwt.Claims.Has("jti") {
+		id, ok := jwt.Claims.Text("jti")
+		if !ok {
+			return false, nil
+		}
+		hash = sha256.Sum256([]byte(issuer + "\x00" + id))
 	}
-	id, ok := jwt.Claims.Text("jti")
-	if !ok {
-		return false, nil
-	}
-	hash := sha256.Sum256([]byte(issuer + "\x00" + id))
 	n, err := c.queries.UseAssertion(c.ctx(), c.DB.Pool, db.UseAssertionParams{InstanceID: c.instance.ID, Hash: hash[:], ExpirationDate: end.Add(assertionLead)})
 	return n == 1, err
 }
 
-// forUs reports whether the audience is this issuer and nobody else (SEC-054); a
-// list of one is good for grants, as clients of the field send it.
-func (c *call) forUs(jwt *token.JWT, list bool) bool {
-	audience, single := jwt.Claims.Text("aud")
-	if !single {
-		all := jwt.Claims.Texts("aud")
-		if !list || len(all) != 1 {
+// forUs reports whether the audience is this issuer and nobody else (SEC-054): a text, or
+// a list in which every address is one of ours, as clients of the field send it.
+func (c *call) forUs(jwt *token.JWT) bool {
+	meant := false
+	for _, one := range jwt.Claims.Texts("aud") {
+		if one != c.issuer && !strings.HasPrefix(one, c.issuer+"/") {
 			return false
 		}
-		audience = all[0]
+		meant = meant || one == c.issuer || c.TokenEndpointAudience && one == c.issuer+tokenPath
 	}
-	return audience == c.issuer || c.TokenEndpointAudience && audience == c.issuer+tokenPath
+	return meant
 }

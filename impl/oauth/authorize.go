@@ -278,10 +278,11 @@ func (a *authorization) notBefore() time.Time {
 // proceed answers with the session of the browser, when one fits and nothing has to
 // be asked; else it sends the browser to the pages.
 func (a *authorization) proceed() error {
-	expected, err := a.hinted(a.req.IdTokenHint)
+	hinted, err := a.hinted(a.req.IdTokenHint)
 	if err != nil {
 		return err
 	}
+	expected := hinted
 	if wanted := a.claims.user; wanted != "" {
 		if expected != "" && expected != wanted {
 			return refuse("login_required", "claims and id_token_hint are about different users")
@@ -317,8 +318,10 @@ func (a *authorization) proceed() error {
 	if !since.IsZero() {
 		flow.NotBefore = since.Unix()
 	}
-	if expected != "" && flow.LoginHint == "" { // nobody else can sign in, so their name is there already
-		found, err := a.state(about{user: expected})
+	// Nobody else can sign in, so their name is there already; but whoever asks for a user
+	// by a claim has only guessed an ID, which is to tell nothing (SEC-170).
+	if hinted != "" && flow.LoginHint == "" {
+		found, err := a.state(about{user: hinted})
 		if err != nil {
 			return err
 		}

@@ -19,5 +19,15 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 	if err != nil || found == nil {
 		return nil, err
 	}
-	return &policy.Identity{UserID: found.ID, OrgID: found.OrgID, Expires: unix(t.GetExpiresAt()), Acting: len(t.GetActor()) > 0}, nil
+	within := ""
+	if t.GetAppId() != "" {
+		of, err := c.client(t.GetClientId())
+		if err != nil || of == nil {
+			return nil, err
+		}
+		if !of.Trusted {
+			within = of.OrgID
+		}
+	}
+	return &policy.Identity{Within: within, UserID: found.ID, OrgID: found.OrgID, Expires: unix(t.GetExpiresAt()), Acting: len(t.GetActor()) > 0}, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
@@ -29,7 +30,7 @@ const (
 	grantExchange = int16(appv3.GrantType_GRANT_TYPE_TOKEN_EXCHANGE)
 	grantImplicit = int16(appv3.GrantType_GRANT_TYPE_IMPLICIT)
 
-	jwtAccessTokens = int16(appv3.AccessTokenType_ACCESS_TOKEN_TYPE_JWT)
+	jwtAccessTokens = int16(object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT)
 )
 
 // assertionType is the only kind of client assertion (RFC 7523, section 2.2).

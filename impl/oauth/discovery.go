@@ -84,7 +84,7 @@ func (s *Server) document(key documentKey) (*document, error) {
 	return made, nil
 }
 
-func configuration(key documentKey) *oauth.Configuration {
+func configuration(key documentKey) *oauth.ProviderMetadata {
 	issuer, locales := key.issuer, spaceless(key.locales)
 	// All that a key of the instance may ever sign with: clients keep the document for
 	// longer than a key signs.
@@ -100,7 +100,7 @@ func configuration(key documentKey) *oauth.Configuration {
 	if key.create {
 		prompts = append(prompts, promptCreate)
 	}
-	return &oauth.Configuration{
+	return &oauth.ProviderMetadata{
 		Issuer:                issuer,
 		AuthorizationEndpoint: issuer + authorizePath,
 		TokenEndpoint:         issuer + tokenPath,

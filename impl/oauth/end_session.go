@@ -20,6 +20,7 @@ func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Sec
 // hint is an ID token that was issued here, however long ago.
 type hint struct {
 	userID, clientID, sessionID string
+	id                          string // of the token of a service user
 
 	ends     time.Time
 	authTime int64
@@ -42,7 +43,7 @@ func (c *call) readHint(text string) (*hint, error) {
 		return nil, err
 	}
 	issuer, _ := jwt.Claims.Text("iss")
-	if !jwt.IsType(signing.IDToken) || !jwt.HintVerifiedBy(keys) || issuer != c.issuer {
+	if !jwt.IsType(signing.IDToken) || jwt.Claims.Has("client_id") || !jwt.HintVerifiedBy(keys) || issuer != c.issuer { // with it, it is an access token
 		return nil, nil
 	}
 	found := &hint{}
@@ -50,6 +51,7 @@ func (c *call) readHint(text string) (*hint, error) {
 	found.sessionID, _ = jwt.Claims.Text("sid")
 	found.clientID, _ = jwt.Claims.Text("azp")
 	found.ends, _ = jwt.Claims.Time("exp")
+	found.id, _ = jwt.Claims.Text("jti")
 	if at, ok := jwt.Claims.Time("auth_time"); ok {
 		found.authTime = at.Unix()
 	}
@@ -121,11 +123,10 @@ func (c *call) logout(req *oauth.LogoutRequest, err error) {
 			params.Set(name, value)
 		}
 	}
-	// Nobody but the user may end a session: a page of another site can send the
-	// browser here, but not fetch this in passing, and without a hint not leave again
-	// unseen (SEC-131).
+	// Nobody but the user may end a session: a page of another site can send the browser
+	// here, but who has no hint of the user has to ask them (SEC-131).
 	confirmed := req.Confirm != "" && c.Pages.SignOutConfirmed(c.r, c.instance, url.Values{"form": {req.Form}, "confirm": {req.Confirm}})
-	asks := known == nil && (to != "" || elsewhere(c.r)) || !navigates(c.r)
+	asks := known == nil || !navigates(c.r)
 	if asks && !confirmed {
 		c.Pages.ConfirmSignOut(c.w, c.r, c.instance, params)
 		return
@@ -173,12 +174,6 @@ func navigates(r *http.Request) bool {
 		return false
 	}
 	return r.Method == http.MethodGet || site == "" || site == "same-origin" || site == "none"
-}
-
-// elsewhere reports whether a browser says that a page of another site sent it.
-func elsewhere(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site != "" && site != "same-origin" && site != "none"
 }
 
 // afterLogout returns where the browser goes after a logout, "" when it stays, and

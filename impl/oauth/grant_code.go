@@ -16,7 +16,7 @@ var errCode = invalidGrant("the code is not good: unknown, expired, used, or iss
 
 // redeem exchanges an authorization code (RFC 6749, section 4.1.3; RFC 7636, section
 // 4.5; OpenID Connect Core, section 3.1.3).
-func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
 	if err != nil {
 		return nil, err
@@ -35,8 +35,12 @@ func (c *call) redeem(req *oauth.TokenRequest, shown credentials) (*oauth.TokenR
 	} else if err != nil {
 		return nil, err
 	}
-	if code.GetClientId() != of.ClientID || c.now.Unix() >= code.GetExpiresAt() {
+	if code.GetClientId() != of.ClientID {
 		return nil, errCode
+	}
+	if c.now.Unix() >= code.GetExpiresAt() {
+		_, err := c.void(code, of, "expired") // for good, whatever the clock does
+		return nil, orElse(err, errCode)
 	}
 	switch {
 	case code.GetChallenge() != "" && req.CodeVerifier == "": // that is no guess
@@ -79,7 +83,7 @@ func proves(verifier, challenge string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(challenge)) == 1
 }
 
-func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenResponse, error) {
+func (c *call) redeemFor(of *client, code *tokenv1.Code) (*oauth.TokenReply, error) {
 	sc := sortScopes(code.GetScopes())
 	t := c.newAccess(code.GetId(), code.GetUserId(), 0)
 	t.SessionId, t.ClientId, t.AppId = code.GetSessionId(), of.ClientID, of.ID
@@ -128,7 +132,7 @@ var errRefresh = invalidGrant("the refresh token is not good: unknown, expired, 
 
 // refresh exchanges a refresh token (RFC 6749, section 6). It is good once: a token
 // that is used again ends all that came from its code (RFC 9700, section 4.14.2).
-func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	of, err := c.authenticate(shown, methodBasic, methodPost, methodNone, methodJWT)
 	if err != nil {
 		return nil, err
@@ -181,6 +185,11 @@ func (c *call) refresh(req *oauth.TokenRequest, shown credentials) (*oauth.Token
 	if may, err := c.mayUse(of, found.ID, found.OrgID); err != nil || !may { // SEC-093
 		return nil, orElse(err, errRefresh)
 	}
+	if sc.has(scopeMetadata) && sc.has(scopeOpenID) { // its scopes were not known before
+		if found, err = c.state(about{user: found.ID, grant: old.GetGrantId(), parts: parts | withMetadata}); err != nil || found == nil {
+			return nil, orElse(err, errRefresh)
+		}
+	}
 	return c.rotate(of, old, found, sc)
 }
 
@@ -203,7 +212,7 @@ func narrowed(granted []string, asked string) (*scopes, error) {
 	return sc, nil
 }
 
-func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenResponse, error) {
+func (c *call) rotate(of *client, old *tokenv1.RefreshToken, found *state, sc *scopes) (*oauth.TokenReply, error) {
 	t := c.newAccess(old.GetGrantId(), found.ID, 0)
 	t.SessionId, t.ClientId, t.AppId, t.Origins = found.Session, of.ClientID, of.ID, found.Origins
 	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor

@@ -27,7 +27,7 @@ const impersonationLife = 3600
 // exchange issues a token for another one (RFC 8693; document 2, "Token exchange").
 // The new token is about the subject and never for more than subject and actor have
 // (SEC-102); with an actor who is somebody else it is impersonation or delegation.
-func (c *call) exchange(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) exchange(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	if err := c.Enabled(c.ctx(), policyv1.Feature_FEATURE_OIDC_TOKEN_EXCHANGE, c.instance); err != nil {
 		return nil, featureOff(err)
 	}
@@ -93,6 +93,9 @@ func (x *exchange) read() error {
 		return invalidRequest("requested_token_type is not supported")
 	}
 	var err error
+	if x.scopes, err = readScopes(req.Scope); err != nil {
+		return err
+	}
 	if req.ActorToken != "" {
 		if req.ActorTokenType != typeAccessToken && req.ActorTokenType != typeIDToken {
 			return invalidRequest("actor_token_type is not supported")
@@ -132,7 +135,7 @@ func (x *exchange) party(text, kind, field string) (*party, error) {
 		}
 		return &party{AccessToken: t, scoped: true, pat: pat}, nil
 	case typeIDToken:
-		return x.idParty(text, bad)
+		return x.idParty(text, field, bad)
 	case typeJWT:
 		return x.jwtParty(text, bad)
 	case typeUserID:
@@ -145,14 +148,17 @@ func (x *exchange) party(text, kind, field string) (*party, error) {
 }
 
 // idParty reads an ID token that was issued to the client, or to another one of its
-// project.
-func (x *exchange) idParty(text string, bad error) (*party, error) {
+// project, or that a service user got for itself.
+func (x *exchange) idParty(text, field string, bad error) (*party, error) {
 	found, err := x.readHint(text)
 	if err != nil {
 		return nil, err
 	}
 	if found == nil {
 		return nil, bad
+	}
+	if found.id != "" {
+		return x.serviceParty(found, field, bad)
 	}
 	issuedTo, err := x.call.client(found.clientID)
 	if err != nil {
@@ -171,6 +177,25 @@ func (x *exchange) idParty(text string, bad error) (*party, error) {
 	}}, nil
 }
 
+// serviceParty is a service user by its own ID token (the JWT profile grant): an actor
+// anywhere, a subject for the clients of its organization.
+func (x *exchange) serviceParty(found *hint, field string, bad error) (*party, error) {
+	p := &party{AccessToken: &tokenv1.AccessToken{
+		Id: found.id, UserId: found.userID, ExpiresAt: found.ends.Unix(), AuthTime: found.authTime, Audience: []string{x.client.ClientID, x.client.ProjectID},
+	}}
+	if x.now.Unix() >= p.GetExpiresAt() {
+		return nil, bad
+	}
+	of, err := x.alive(p, field)
+	if err != nil {
+		return nil, err
+	}
+	if of.UserType == human || field == "subject_token" && of.OrgID != x.client.OrgID {
+		return nil, bad
+	}
+	return p, nil
+}
+
 // jwtParty reads a JWT about a user that the client signed itself.
 func (x *exchange) jwtParty(text string, bad error) (*party, error) {
 	userID, good, err := x.subjectOf(text, x.client)
@@ -186,7 +211,7 @@ func (x *exchange) jwtParty(text string, bad error) (*party, error) {
 // alive refuses a token that is about something that has ended (SEC-101).
 func (x *exchange) alive(p *party, field string) (*state, error) {
 	a := aboutToken(p.AccessToken, &scopes{})
-	a.parts, a.projects = x.client.tokenParts(&scopes{}, nil)|withClaims, []string{x.client.ProjectID}
+	a.parts, a.projects = x.client.tokenParts(x.scopes, nil)|withClaims, []string{x.client.ProjectID}
 	if p.pat {
 		a.token = ""
 	}
@@ -226,10 +251,6 @@ func (x *exchange) permit() error {
 // limit works out scopes and audience: what is asked for, when subject and actor
 // have it and the client may have it.
 func (x *exchange) limit() error {
-	var err error
-	if x.scopes, err = readScopes(x.req.Scope); err != nil {
-		return err
-	}
 	held := x.subject.GetScopes()
 	if x.actor != nil {
 		held = append(slices.Clone(held), x.actor.GetScopes()...)
@@ -240,6 +261,7 @@ func (x *exchange) limit() error {
 			return invalidScope("scope goes beyond what subject and actor have")
 		}
 	}
+	var err error
 	if x.scopes, err = x.grantable(x.scopes, x.client.roles, x.client.OrgID); err != nil {
 		return err
 	}
@@ -260,6 +282,11 @@ func (x *exchange) limitAudience() error {
 	if x.actor != nil {
 		combined = append(combined, x.actor.GetAudience()...)
 	}
+	if may, err := x.keepsPlatform(); err != nil {
+		return err
+	} else if !may {
+		combined = slices.DeleteFunc(combined, func(one string) bool { return one == Platform })
+	}
 	allowed, err := x.projectsOf(combined)
 	if err != nil {
 		return err
@@ -272,17 +299,31 @@ func (x *exchange) limitAudience() error {
 			}
 		}
 	}
-	allowed = append(allowed, Platform) // when it is named
-	for _, one := range asked {
-		if !slices.Contains(combined, one) || !slices.Contains(allowed, one) {
-			return refuse(oauth.InvalidTarget, "audience goes beyond what subject and actor have, or what the client may have tokens for")
+	for _, one := range asked { // by name, whatever they have (document 2, "Token exchange")
+		if !slices.Contains(combined, one) {
+			return refuse(oauth.InvalidTarget, "audience goes beyond what subject and actor have")
 		}
-		x.audience = append(x.audience, one)
+		if !slices.Contains(x.audience, one) {
+			x.audience = append(x.audience, one)
+		}
 	}
 	if len(x.audience) == 0 {
 		return refuse(oauth.InvalidTarget, "neither subject nor actor has an audience that the client may have tokens for")
 	}
 	return nil
+}
+
+// keepsPlatform reports whether the new token may be for the resource API: an exchange
+// must not free a token from the organization it was good in (SEC-235).
+func (x *exchange) keepsPlatform() (bool, error) {
+	if x.subject.GetAppId() == "" { // the subject's own
+		return true, nil
+	}
+	of, err := x.call.client(x.subject.GetClientId())
+	if err != nil || of == nil {
+		return false, err
+	}
+	return of.Trusted || !x.client.Trusted && of.OrgID == x.client.OrgID, nil
 }
 
 // projectsOf returns which of an audience the client may have tokens for: itself, its
@@ -305,7 +346,7 @@ func (x *exchange) projectsOf(audience []string) ([]string, error) {
 }
 
 // issue makes the answer (RFC 8693, section 2.2).
-func (x *exchange) issue() (*oauth.TokenResponse, error) {
+func (x *exchange) issue() (*oauth.TokenReply, error) {
 	origin := x.subject.AccessToken // the new token ends with what it came from
 	if !x.subject.scoped && x.actor != nil && x.actor.GetUserId() == x.subject.GetUserId() {
 		origin = x.actor.AccessToken // a subject that is only named proves nothing itself
@@ -365,7 +406,7 @@ func (x *exchange) issue() (*oauth.TokenResponse, error) {
 }
 
 // issueID answers with an ID token alone.
-func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
+func (x *exchange) issueID(i *issuance) (*oauth.TokenReply, error) {
 	if !i.id {
 		return nil, invalidScope("an ID token needs the scope openid")
 	}
@@ -373,8 +414,8 @@ func (x *exchange) issueID(i *issuance) (*oauth.TokenResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &oauth.TokenResponse{
-		AccessToken: text, TokenType: oauth.TokenResponseTokenTypeNA, ExpiresIn: i.idEnds - x.now.Unix(),
+	return &oauth.TokenReply{
+		AccessToken: text, TokenType: oauth.TokenReplyTokenTypeNA, ExpiresIn: i.idEnds - x.now.Unix(),
 		IssuedTokenType: typeIDToken, Scope: strings.Join(i.scopes.list, " "),
 	}, x.record(i.access)
 }

@@ -11,7 +11,7 @@ import (
 
 // clientCredentials issues a token to a service user that shows its secret (RFC
 // 6749, section 4.4). Applications have no such grant.
-func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	of, err := c.authenticateService(shown)
 	if errors.Is(err, errClient) {
 		if _, appErr := c.authenticate(shown, methodBasic, methodPost); appErr == nil {
@@ -26,7 +26,7 @@ func (c *call) clientCredentials(req *oauth.TokenRequest, shown credentials) (*o
 
 // jwtProfile issues a token to a service user that signs an assertion (RFC 7523,
 // section 2.1).
-func (c *call) jwtProfile(req *oauth.TokenRequest, shown credentials) (*oauth.TokenResponse, error) {
+func (c *call) jwtProfile(req *oauth.TokenRequest, shown credentials) (*oauth.TokenReply, error) {
 	if req.Assertion == "" {
 		return nil, invalidRequest("assertion is missing")
 	}
@@ -64,7 +64,7 @@ func (c *call) serviceByAssertion(text string) (*service, error) {
 	if key == nil || key.UserID != issuer || key.ExpirationDate != nil && !c.now.Before(*key.ExpirationDate) {
 		return nil, nil
 	}
-	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer, true); err != nil || !good {
+	if good, err := c.checkAssertion(jwt, key.public, issuer, issuer); err != nil || !good {
 		return nil, err
 	}
 	c.from(key.Username)
@@ -78,7 +78,7 @@ const audienceUser = urn + "user:id:"
 // issueService issues a token to a service user. Nothing is stored of it but the
 // audit event, which goes with those of others in one commit; that it is still good
 // is asked where it is used.
-func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, id bool) (*oauth.TokenResponse, error) {
+func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, id bool) (*oauth.TokenReply, error) {
 	if len(spaceless(req.Scope)) == 0 {
 		return nil, invalidRequest("scope is missing")
 	}
@@ -105,7 +105,7 @@ func (c *call) issueService(of *service, req *oauth.TokenRequest, grant string, 
 	}
 	i := &issuance{access: t, scopes: sc, jwt: of.jwt}
 	if i.id = id && sc.has(scopeOpenID); i.id || sc.orgDomain != "" {
-		if i.state, err = c.state(about{user: of.userID}); err != nil {
+		if i.state, err = c.state(about{user: of.userID, parts: sc.parts() & withMetadata}); err != nil {
 			return nil, err
 		}
 		if i.state == nil {

@@ -112,16 +112,23 @@ func (c *call) addGrant(i *issuance, parentID string, generation int32) (bool, e
 
 // spend makes a code useless. If it was used already, what came from it ends too.
 func (c *call) spend(code *tokenv1.Code, of *client) error {
-	row := &grantRow{
-		AccessToken: &tokenv1.AccessToken{GrantId: code.GetId(), UserId: code.GetUserId(), AppId: of.ID, AuthTime: code.GetAuthTime()},
-		instanceID:  c.instance.ID, orgID: of.OrgID, revoked: true, idleDate: c.now, endsAt: c.now.Add(2 * codeLife),
-		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: "verifier"},
-	}
-	err := c.grants.add(c.lasting(), row)
-	if err == nil && !row.first {
+	first, err := c.void(code, of, "verifier")
+	if err == nil && !first {
 		err = c.revokeFamily(code.GetId(), "verifier")
 	}
 	return err
+}
+
+// void stores a code as one that was revoked. It reports whether nothing was stored of it
+// before.
+func (c *call) void(code *tokenv1.Code, of *client, reason string) (bool, error) {
+	row := &grantRow{
+		AccessToken: &tokenv1.AccessToken{GrantId: code.GetId(), UserId: code.GetUserId(), AppId: of.ID, AuthTime: code.GetAuthTime()},
+		instanceID:  c.instance.ID, orgID: of.OrgID, revoked: true, idleDate: c.now, endsAt: c.now.Add(2 * codeLife),
+		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason},
+	}
+	err := c.grants.add(c.lasting(), row)
+	return row.first, err
 }
 
 // lasting is the context of what has to be done to its end although the client went

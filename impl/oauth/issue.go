@@ -37,13 +37,13 @@ type issuance struct {
 }
 
 // issue makes the answer of the token endpoint.
-func (c *call) issue(i *issuance) (*oauth.TokenResponse, error) {
+func (c *call) issue(i *issuance) (*oauth.TokenReply, error) {
 	access, err := c.accessToken(i)
 	if err != nil {
 		return nil, err
 	}
-	res := &oauth.TokenResponse{
-		AccessToken: access, TokenType: oauth.TokenResponseTokenTypeBearer, ExpiresIn: i.access.GetExpiresAt() - c.now.Unix(),
+	res := &oauth.TokenReply{
+		AccessToken: access, TokenType: oauth.TokenReplyTokenTypeBearer, ExpiresIn: i.access.GetExpiresAt() - c.now.Unix(),
 		RefreshToken: i.refresh, Scope: strings.Join(i.scopes.list, " "),
 	}
 	if i.id {
@@ -84,7 +84,11 @@ func (c *call) accessToken(i *issuance) (string, error) {
 		projects, only := roleProjects(i.scopes, i.client.ProjectID, i.client.assertRoles, t.GetAudience())
 		i.state.appendRoles(o, i.scopes, i.client.ProjectID, projects, only)
 	}
-	return keys.Signer().Sign(signing.AccessToken, o.end())
+	kind := signing.AccessToken
+	if i.client != nil && i.client.PlainJwtType {
+		kind = signing.IDToken // which is of type JWT
+	}
+	return keys.Signer().Sign(kind, o.end())
 }
 
 // tokenParts is what has to be read for the tokens of a client.
@@ -95,6 +99,9 @@ func (c *client) tokenParts(sc *scopes, claims []string) part {
 	}
 	if c.IDTokenUserinfoAssertion {
 		parts |= sc.parts()
+	}
+	if sc.has(scopeMetadata) {
+		parts |= withMetadata
 	}
 	if len(claimsAt(claims, placeIDToken)) > 0 {
 		parts |= withClaims
@@ -115,9 +122,9 @@ func (c *client) skew() int64 {
 	return int64(time.Duration(c.ClockSkewNanos).Round(time.Second).Seconds())
 }
 
-// idToken makes an ID token (OpenID Connect Core, section 2). It carries the claims
-// of the user only when no access token can fetch them, unless the client wants
-// them here too.
+// idToken makes an ID token (OpenID Connect Core, section 2). It carries the claims of
+// the scopes profile, email, phone and address only when no access token can fetch them,
+// unless the client wants them here too (document 2, "Token responses").
 func (c *call) idToken(i *issuance, access string) (string, error) {
 	keys, err := c.Keys.Get(c.ctx(), c.instance.ID)
 	if err != nil {
@@ -142,16 +149,20 @@ func (c *call) idToken(i *issuance, access string) (string, error) {
 	o.strings("amr", t.GetAmr())
 	o.string("acr", acr(t.GetAmr()))
 	o.string("sid", t.GetSessionId())
+	if t.GetAppId() == "" { // so that it ends with the credentials of its service user
+		o.string("jti", t.GetId())
+	}
 	if access != "" {
 		o.string("at_hash", halfHash(key.Algorithm, access))
 	}
 	o.raw("act", t.GetActor())
-	claims := claimsAt(t.GetClaims(), placeIDToken)
 	if access == "" || i.client != nil && i.client.IDTokenUserinfoAssertion {
-		i.state.appendClaims(o, i.scopes, claims)
-	} else {
-		i.state.appendClaims(o, &scopes{}, claims)
+		i.state.appendStandard(o, i.scopes)
 	}
+	for _, name := range claimsAt(t.GetClaims(), placeIDToken) {
+		i.state.appendClaim(o, name)
+	}
+	i.state.appendPlatform(o, i.scopes)
 	if i.client != nil && i.client.IDTokenRoleAssertion {
 		projects, only := roleProjects(i.scopes, i.client.ProjectID, i.client.assertRoles, t.GetAudience())
 		i.state.appendRoles(o, i.scopes, i.client.ProjectID, projects, only)

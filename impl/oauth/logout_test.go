@@ -127,10 +127,14 @@ func TestSEC131_NobodyElseEndsASession(t *testing.T) {
 	if to := b.got.Header.Get("Location"); to != goodbye+"?state=s" || b.alive() {
 		t.Errorf("confirmed: %d to %q", b.got.Status, to)
 	}
-	// The user goes there: that is enough.
+	// Who goes there by hand is asked like everybody without a hint.
 	b = w.a.signedIn("alice")
-	if b.logout(); b.got.Status != http.StatusOK || b.alive() {
-		t.Errorf("by hand: %d", b.got.Status)
+	if b.logout(); b.got.Status != http.StatusOK || !b.alive() {
+		t.Error("by hand: it is not asked")
+	}
+	b.logout()
+	if b.fill("confirm", "yes"); b.got.Status != http.StatusOK || b.alive() {
+		t.Errorf("by hand, confirmed: %d", b.got.Status)
 	}
 	b = w.a.signedIn("alice")
 	b.open(endSessionPath, set("Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")...)
@@ -200,6 +204,7 @@ func TestSEC132_NothingIsLeftAfterALogout(t *testing.T) {
 		old := b.cookie("__Host-writ_sessions")
 		b.setCookie(name, "")
 		b.logout()
+		b.fill("confirm", "yes")
 		if name == "__Host-writ_browser" {
 			again := w.a.agent()
 			again.setCookie("__Host-writ_sessions", old)

@@ -404,4 +404,3 @@ func action(kind, name, what string) func(w *world) string {
 		return path
 	}
 }
-

@@ -38,15 +38,15 @@ var responseTypes = map[string]int16{
 
 // responseMode returns how the answer to a request is sent: as it asks for, if that
 // is known and leaks no token into a query (SEC-006), else as its response type has
-// it. A response type that the application does not have says nothing: then those
-// that it has decide.
+// it. A response type that is missing, or that the application does not have, says
+// nothing: then those that it has decide.
 func responseMode(req *oauth.AuthorizationRequest, configured []int16) string {
 	asked := req.ResponseMode
 	if asked == "" && req.Request != "" {
 		asked = modeInside(req.Request)
 	}
-	code := req.ResponseType == responseCode || req.ResponseType == ""
-	if req.ResponseType != "" && !slices.Contains(configured, responseTypes[req.ResponseType]) {
+	code := req.ResponseType == responseCode
+	if !slices.Contains(configured, responseTypes[req.ResponseType]) {
 		code = slices.Contains(configured, responseTypes[responseCode])
 	}
 	switch {

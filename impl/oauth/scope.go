@@ -29,7 +29,7 @@ const (
 	audienceSuffix    = ":aud"
 	platform          = "service" // as a project: the resource API
 	claimRoles        = urn + "org:project:roles"
-	claimProjectRoles = urn + "org:project:" // + ID + :roles
+	claimProjectRoles = urn + "org:project:"  // + ID + :roles
 	claimOrigins      = urn + "token:origins" // of a JWT: what it was exchanged for
 
 	// Platform is the audience of tokens for the resource API.

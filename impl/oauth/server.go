@@ -172,7 +172,7 @@ func (s *Server) CORS(w http.ResponseWriter, r *http.Request) bool {
 		return false
 	}
 	if header.Get("Access-Control-Allow-Origin") != "" {
-		allow(header, "GET, POST, PUT, PATCH, DELETE", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout")
+		allow(header, "GET, POST, PUT, PATCH, DELETE", "Authorization, Content-Type, X-Request-Id, X-Grpc-Web, X-User-Agent, Grpc-Timeout, Connect-Protocol-Version, Connect-Timeout-Ms")
 	}
 	w.WriteHeader(http.StatusNoContent)
 	return true

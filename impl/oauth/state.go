@@ -101,6 +101,15 @@ func (s *scopes) parts() part {
 
 // appendClaims adds the claims that scopes, and requests by name, ask for.
 func (s *state) appendClaims(o *claimSet, sc *scopes, named []string) {
+	s.appendStandard(o, sc)
+	for _, name := range named {
+		s.appendClaim(o, name)
+	}
+	s.appendPlatform(o, sc)
+}
+
+// appendStandard adds the claims of the scopes of OpenID Connect (Core, section 5.4).
+func (s *state) appendStandard(o *claimSet, sc *scopes) {
 	if sc.has(scopeProfile) {
 		for _, name := range profileClaims {
 			s.appendClaim(o, name)
@@ -117,9 +126,10 @@ func (s *state) appendClaims(o *claimSet, sc *scopes, named []string) {
 	if sc.has(scopeAddress) {
 		s.appendClaim(o, "address")
 	}
-	for _, name := range named {
-		s.appendClaim(o, name)
-	}
+}
+
+// appendPlatform adds the claims of the scopes of the platform.
+func (s *state) appendPlatform(o *claimSet, sc *scopes) {
 	if sc.has(scopeOwner) || sc.org != "" {
 		o.string(urn+"user:resourceowner:id", s.OrgID)
 		o.string(urn+"user:resourceowner:name", s.OrgName)

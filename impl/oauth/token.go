@@ -19,7 +19,7 @@ const (
 )
 
 // grants are what the token endpoint does for each of them.
-var grants = map[string]func(*call, *oauth.TokenRequest, credentials) (*oauth.TokenResponse, error){
+var grants = map[string]func(*call, *oauth.TokenRequest, credentials) (*oauth.TokenReply, error){
 	typeCode: (*call).redeem, typeRefresh: (*call).refresh, typeCredentials: (*call).clientCredentials, typeAssertion: (*call).jwtProfile, typeExchange: (*call).exchange,
 }
 
@@ -31,7 +31,7 @@ func (s *Server) Token(w http.ResponseWriter, r *http.Request) {
 	}
 	var req oauth.TokenRequest
 	err := form.Body(w, r, &req)
-	var res *oauth.TokenResponse
+	var res *oauth.TokenReply
 	if err == nil {
 		res, err = c.grant(&req)
 	}
@@ -42,7 +42,7 @@ func (s *Server) Token(w http.ResponseWriter, r *http.Request) {
 	c.answer(http.StatusOK, res)
 }
 
-func (c *call) grant(req *oauth.TokenRequest) (*oauth.TokenResponse, error) {
+func (c *call) grant(req *oauth.TokenRequest) (*oauth.TokenReply, error) {
 	if req.GrantType == "" {
 		return nil, invalidRequest("grant_type is missing")
 	}

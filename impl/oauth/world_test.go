@@ -106,7 +106,7 @@ instances:
             roles: [{key: admin, display_name: Admin}]
             apps:
               - {name: qapi, api: {auth_method_type: AUTH_METHOD_TYPE_BASIC}, secret: {value: secret of qapi 0123456789abcdefghij}}
-              - {name: qweb, oidc: *web, secret: {value: secret of qweb 0123456789abcdefghij}}
+              - {name: qweb, oidc: *web, trusted: true, secret: {value: secret of qweb 0123456789abcdefghij}}
         user_grants:
           - {user: alice, project: P, role_keys: [reader, writer]}
           - {user: alice, project: Q, role_keys: [admin]}

@@ -21,6 +21,9 @@ type Caller struct {
 	grants     []grant
 	root       bool // the product itself, for example applying a seed
 	acting     bool // somebody else acts in the name of the user (RFC 8693)
+	// within is the organization outside of which the caller has no rights: that of an
+	// application which nobody trusts with more. "" is none.
+	within string
 }
 
 // Identity is whom an access token of the OpenID provider is about.
@@ -28,6 +31,9 @@ type Identity struct {
 	UserID, OrgID string
 	Expires       time.Time
 	Acting        bool // somebody else acts in the name of the user
+	// Within is the organization of the application that the token was issued to, unless
+	// that is trusted: rights elsewhere are none (SEC-235).
+	Within string
 }
 
 // TokenPrefix marks personal access tokens, for secret scanners.
@@ -44,11 +50,14 @@ type tokenKey struct {
 }
 
 // caller returns the user of a bearer token on an instance.
-func (c *Chain) caller(ctx context.Context, authorization string, instance *Instance) (*Caller, error) {
-	if authorization == "" {
+func (c *Chain) caller(ctx context.Context, authorization []string, instance *Instance) (*Caller, error) {
+	if len(authorization) > 1 { // which of them counts would be anybody's guess
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_REPEATED", "the Authorization header is repeated")
+	}
+	if len(authorization) == 0 || authorization[0] == "" {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_MISSING", "the Authorization header with a bearer token is missing")
 	}
-	scheme, token, _ := strings.Cut(authorization, " ")
+	scheme, token, _ := strings.Cut(authorization[0], " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
 	}
@@ -91,14 +100,17 @@ func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token st
 	if err != nil || identity == nil {
 		return nil, err
 	}
-	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting}
+	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting, within: identity.Within}
 	return caller, c.loadGrants(ctx, caller)
 }
 
 // loadGrants reads what a caller may do.
 func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
-	memberships, err := db.New().MembershipsOfUser(ctx, c.DB.Pool, db.MembershipsOfUserParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
+	memberships, err := db.New().MembershipPlaces(ctx, c.DB.Pool, db.MembershipPlacesParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
 	for _, m := range memberships {
+		if caller.within != "" && m.OrgID != caller.within {
+			continue
+		}
 		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
 	}
 	return err

@@ -112,7 +112,7 @@ func CallFrom(ctx context.Context) *Call { return ctx.Value(callKey{}).(*Call) }
 type Request struct {
 	ID            string
 	Host          string
-	Authorization string
+	Authorization []string // the values of the header: one, unless the client errs
 
 	// What the access line of the request says besides, set by whoever finds out and
 	// never a text that only the request has: it may be a secret in a wrong place.
@@ -156,7 +156,7 @@ func RequestFrom(ctx context.Context) *Request {
 		}
 		return "" // a repeated header is no header
 	}
-	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: first("authorization")}
+	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization")}
 }
 
 // Intercept runs the chain around a method; it is a grpc.UnaryServerInterceptor.
@@ -242,6 +242,16 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	return call, c.permit(call)
 }
 
+// denied is the refusal of callers without the permission; who might have it by another
+// application learns that.
+func (c *Caller) denied(op *Operation) error {
+	if c.within == "" {
+		return op.Denied()
+	}
+	return fault.New(fault.PermissionDenied, "APP_NOT_TRUSTED",
+		"the application that the token was issued to is not trusted outside of its organization; whoever holds iam.app.trust can change that")
+}
+
 var errActing = fault.New(fault.PermissionDenied, "IMPERSONATED", "nothing can be changed in the name of somebody else")
 
 // permit refuses callers that hold the permission nowhere it would count. Where
@@ -255,7 +265,7 @@ func (c *Chain) permit(call *Call) error {
 	}
 	if op.reach != policyv1.Reach_REACH_OBJECT {
 		call.scope = &Scope{All: true}
-		if op.Permission == "" || call.Caller.may(c.Roles, op.Permission, at) {
+		if op.Permission == "" && (call.Caller.within == "" || call.Caller.within == at.OrgID) || call.Caller.may(c.Roles, op.Permission, at) {
 			return nil
 		}
 	} else {
@@ -266,7 +276,7 @@ func (c *Chain) permit(call *Call) error {
 			return nil
 		}
 	}
-	return op.Denied()
+	return call.Caller.denied(op)
 }
 
 // EnterPublic waits for a place among the requests to the OpenID provider; leave

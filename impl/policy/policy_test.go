@@ -146,8 +146,10 @@ func TestValidationNamesTheField(t *testing.T) {
 		return m
 	}
 	malformed, tooLarge := &actionv3.GetTargetRequest{}, &actionv3.GetTargetRequest{}
-	MarkMalformed(malformed, "why")
-	MarkTooLarge(tooLarge)
+	MarkRefused(malformed, Malformed("why"))
+	MarkRefused(tooLarge, TooLarge())
+	forged := &actionv3.GetTargetRequest{Id: "a"} // a client that knows the number, but not the key
+	forged.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, refusalField, protowire.BytesType), `{"Kind":0,"Reason":"INTERNAL"}`))
 	for _, test := range []struct {
 		name    string
 		request proto.Message
@@ -162,6 +164,7 @@ func TestValidationNamesTheField(t *testing.T) {
 		{"a NUL in a list", &actionv3.PutExecutionRequest{Execution: &actionv3.Execution{Targets: []string{"a", "\x00"}}}, fault.InvalidArgument, "INVALID_TEXT", "execution.targets[1]"},
 		{"an unknown field", withUnknown(&actionv3.GetTargetRequest{Id: "a"}, 99), fault.InvalidArgument, "UNKNOWN_FIELD", ""},
 		{"a nested unknown field", target(func(t *actionv3.Target) { withUnknown(t.GetRestWebhook(), 7) }), fault.InvalidArgument, "UNKNOWN_FIELD", "target.restWebhook"},
+		{"a refusal of the client's own", forged, fault.InvalidArgument, "UNKNOWN_FIELD", ""},
 		{"what could not be decoded", malformed, fault.InvalidArgument, "MALFORMED_REQUEST", ""},
 		{"what was too large", tooLarge, fault.TooLarge, "REQUEST_TOO_LARGE", "-"},
 		{"an element of a list", &actionv3.SearchTargetsRequest{Filters: []*actionv3.TargetSearchFilter{{}}}, fault.InvalidArgument, "INVALID_FIELD", "filters[0].filter"},

@@ -75,6 +75,10 @@ func (c *Caller) may(roles *Roles, permission string, at Place) bool {
 	return false
 }
 
+// isHome reports whether the caller may act for itself: not by an application of another
+// organization that nobody trusts.
+func (c *Caller) isHome() bool { return c.within == "" || c.within == c.OrgID }
+
 // Scope is everywhere in an instance that a caller holds the permission of an
 // operation.
 type Scope struct {
@@ -87,11 +91,11 @@ type Scope struct {
 
 // scope returns where the caller holds the permission on an instance.
 func (c *Caller) scope(roles *Roles, op *Operation, instanceID string) *Scope {
-	if op.Permission == "" && !op.self || c.may(roles, op.Permission, Place{InstanceID: instanceID}) {
+	if op.Permission == "" && !op.self && c.within == "" || c.may(roles, op.Permission, Place{InstanceID: instanceID}) {
 		return &Scope{All: true}
 	}
 	s := &Scope{}
-	if op.self && c.InstanceID == instanceID { // IDs of users are unique in their instance
+	if op.self && c.InstanceID == instanceID && c.isHome() { // IDs of users are unique in their instance
 		s.UserID = c.UserID
 	}
 	for _, g := range c.grants {

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -67,37 +69,39 @@ func (v *Validator) Check(request proto.Message) error {
 	return refusal
 }
 
-// Fields in which a transport that cannot fail at decoding leaves why it could
-// not decode a request. No message has fields of these numbers.
-const (
-	malformedField = protowire.MaxValidNumber
-	tooLargeField  = protowire.MaxValidNumber - 1
-)
+// refusalField is where a transport that cannot fail at decoding leaves why it could
+// not decode a request. No message has a field of this number, and what a client
+// sends in one does not begin with refusalKey.
+const refusalField = protowire.MaxValidNumber
 
-// MarkMalformed makes the chain refuse request with the reason it could not be
-// decoded. It is for transports whose own decoding errors would not have the
-// contract's error shape.
-func MarkMalformed(request proto.Message, reason string) { mark(request, malformedField, reason) }
+var refusalKey = rand.Text()
 
-// MarkTooLarge makes the chain refuse request for its size.
-func MarkTooLarge(request proto.Message) { mark(request, tooLargeField, "") }
-
-func mark(request proto.Message, number protowire.Number, reason string) {
+// MarkRefused makes the chain refuse request. It is for transports whose own
+// decoding errors would not have the contract's error shape.
+func MarkRefused(request proto.Message, refusal *fault.Error) {
 	proto.Reset(request)
-	unknown := protowire.AppendTag(nil, number, protowire.BytesType)
-	request.ProtoReflect().SetUnknown(protowire.AppendString(unknown, reason))
+	text, _ := json.Marshal(refusal) // texts and a number
+	unknown := protowire.AppendTag(nil, refusalField, protowire.BytesType)
+	request.ProtoReflect().SetUnknown(protowire.AppendString(unknown, refusalKey+string(text)))
+}
+
+// marked returns the refusal that MarkRefused left in the unknown fields of a message.
+func marked(number protowire.Number, value []byte) *fault.Error {
+	text, _ := protowire.ConsumeString(value)
+	text, ours := strings.CutPrefix(text, refusalKey)
+	refusal := &fault.Error{}
+	if number != refusalField || !ours || json.Unmarshal([]byte(text), refusal) != nil {
+		return nil
+	}
+	return refusal
 }
 
 // checkWire walks what is set in m.
 func checkWire(m protoreflect.Message, path string) *fault.Error {
 	if unknown := m.GetUnknown(); len(unknown) > 0 {
 		number, _, n := protowire.ConsumeTag(unknown)
-		switch number {
-		case malformedField:
-			reason, _ := protowire.ConsumeString(unknown[n:])
-			return Malformed(reason)
-		case tooLargeField:
-			return TooLarge()
+		if refusal := marked(number, unknown[n:]); refusal != nil {
+			return refusal
 		}
 		return fault.Invalid("UNKNOWN_FIELD", path, "the message has no field number %d", number)
 	}

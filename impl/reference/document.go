@@ -83,6 +83,8 @@ type schema struct {
 	Required                           []string
 	AdditionalProperties               json.RawMessage
 	AllOf, OneOf, AnyOf                []*schema
+	ExactlyOneOf                       [][]string `json:"x-exactly-one-of"`
+	AtMostOneOf                        [][]string `json:"x-at-most-one-of"`
 	Default, Example                   any
 }
 

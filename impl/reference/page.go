@@ -298,7 +298,11 @@ func (b *builder) row(at where, name string, s *schema, within []string) (row, e
 	if component == "" && len(s.AllOf) == 1 {
 		component = s.AllOf[0].Ref
 	}
+	var excluded []any // values of an enum that may not be sent here
 	if component != "" {
+		if s.Not != nil {
+			excluded = s.Not.Enum
+		}
 		target, err := resolve(b.doc.Components.Schemas, component, s)
 		if err != nil {
 			return r, err
@@ -345,7 +349,7 @@ func (b *builder) row(at where, name string, s *schema, within []string) (row, e
 		return r, nil
 	}
 	for _, v := range inner.Enum {
-		if name, ok := v.(string); ok {
+		if name, ok := v.(string); ok && !slices.Contains(excluded, v) {
 			r.Values = append(r.Values, value{name, inner.EnumDescriptions[name]})
 		}
 	}

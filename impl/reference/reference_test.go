@@ -440,8 +440,8 @@ func TestWords(t *testing.T) {
 			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}
-	pairs := &schema{AnyOf: []*schema{{Required: []string{"a", "b"}}, {Required: []string{"c", "d"}}, {Required: []string{"a", "e"}}, {Required: []string{"b", "e"}}}}
-	if got, want := exclusions(&schema{Not: pairs}), []string{"At most one of `a`, `b` or `e`.", "At most one of `c` or `d`."}; !slices.Equal(got, want) {
+	groups := &schema{ExactlyOneOf: [][]string{{"a", "b", "e"}}, AtMostOneOf: [][]string{{"c", "d"}}}
+	if got, want := exclusions(groups), []string{"Exactly one of `a`, `b` or `e`.", "At most one of `c` or `d`."}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := spaced("IdentityProviders"); got != "Identity Providers" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"html/template"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -103,45 +102,14 @@ func grouped(n int) string {
 	return digits
 }
 
-// exclusions says which fields of s exclude each other: a oneOf of single
-// required fields, or a not over pairs of them.
+// exclusions says which fields of s exclude each other.
 func exclusions(s *schema) []string {
 	var notes []string
-	for _, part := range append([]*schema{s}, s.AllOf...) {
-		var names []string
-		for _, branch := range part.OneOf {
-			if len(branch.Required) == 1 {
-				names = append(names, branch.Required[0])
-			}
-		}
-		if len(names) > 1 {
-			notes = append(notes, "Exactly one of "+listed(names)+".")
-		}
+	for _, names := range s.ExactlyOneOf {
+		notes = append(notes, "Exactly one of "+listed(names)+".")
 	}
-	if s.Not == nil {
-		return notes
-	}
-	// Pairs that share a field are of one group.
-	var groups [][]string
-	for _, pair := range append([]*schema{s.Not}, s.Not.AnyOf...) {
-		if len(pair.Required) != 2 {
-			continue
-		}
-		at := slices.IndexFunc(groups, func(group []string) bool {
-			return slices.Contains(group, pair.Required[0]) || slices.Contains(group, pair.Required[1])
-		})
-		if at < 0 {
-			at = len(groups)
-			groups = append(groups, nil)
-		}
-		for _, name := range pair.Required {
-			if !slices.Contains(groups[at], name) {
-				groups[at] = append(groups[at], name)
-			}
-		}
-	}
-	for _, group := range groups {
-		notes = append(notes, "At most one of "+listed(group)+".")
+	for _, names := range s.AtMostOneOf {
+		notes = append(notes, "At most one of "+listed(names)+".")
 	}
 	return notes
 }

@@ -106,9 +106,10 @@ type Project struct {
 
 // App is an application.
 type App struct {
-	Secret *Secret
-	Keys   []Key
-	Body   Body `yaml:",inline"`
+	Secret  *Secret
+	Trusted bool
+	Keys    []Key
+	Body    Body `yaml:",inline"`
 }
 
 // Member is a user with roles on a project.

@@ -151,6 +151,11 @@ func (r *run) app(ctx context.Context, projectID, path string, app App) (Applied
 	applied := AppliedApp{
 		ID: id, Name: name, ClientID: row.ClientID, RedirectURIs: row.RedirectUris, PostLogoutRedirectURIs: row.PostLogoutRedirectUris,
 	}
+	if app.Trusted && !row.Trusted {
+		if _, err := r.call(ctx, apps, "TrustApp", Body{"id": id}); err != nil {
+			return applied, err
+		}
+	}
 	if app.Secret != nil {
 		value := app.Secret.Value
 		switch {

@@ -34,10 +34,14 @@ func writeFault(w http.ResponseWriter, refusal *fault.Error) {
 // challenge is the WWW-Authenticate of a refusal (RFC 6750 §3): without a token
 // it carries no error code.
 func challenge(refusal *fault.Error) string {
-	if refusal.Reason == "TOKEN_MISSING" {
+	code := "invalid_token"
+	switch refusal.Reason {
+	case "TOKEN_MISSING":
 		return `Bearer realm="writ"`
+	case "TOKEN_REPEATED":
+		code = "invalid_request"
 	}
-	return `Bearer realm="writ", error="invalid_token", error_description="` + refusal.Message + `"`
+	return `Bearer realm="writ", error="` + code + `", error_description="` + refusal.Message + `"`
 }
 
 // faultOf returns err as a refusal. Only the gateway's own errors are not one

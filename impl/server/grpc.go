@@ -57,9 +57,9 @@ func (c strictCodec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	if data.Len() > policy.MaxRequestBytes {
-		policy.MarkTooLarge(message)
+		policy.MarkRefused(message, policy.TooLarge())
 	} else if err := c.CodecV2.Unmarshal(data, v); err != nil {
-		policy.MarkMalformed(message, plain(err))
+		policy.MarkRefused(message, policy.Malformed(plain(err)))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	public, pages := s.oauth(), s.pages.Handler()
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
-			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: authorization(r.Header),
+			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
 		}}
 		request := &w.request
 		defer s.logExchange(r.Context(), w, r.Method, time.Now())
@@ -173,14 +173,6 @@ func plainID(id string, newID func() string) string {
 		return id
 	}
 	return newID()
-}
-
-// authorization returns the Authorization header; a repeated one is none.
-func authorization(header http.Header) string {
-	if values := header["Authorization"]; len(values) == 1 {
-		return values[0]
-	}
-	return ""
 }
 
 // serveLive says that the process runs; it asks nobody (REL-071).

@@ -215,11 +215,14 @@ func checkBodyType(header http.Header) *fault.Error {
 
 // writeError answers a request that failed in the chain, or in decoding before it.
 func writeError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	if body, ok := r.Body.(*requestBody); ok && body.refusal != nil {
-		writeFault(w, body.refusal)
-		return
+	refusal := faultOf(err)
+	if body, ok := r.Body.(*requestBody); ok {
+		if body.refusal != nil {
+			refusal = body.refusal
+		}
+		refusal = refusal.Below(body.field, "body")
 	}
-	writeFault(w, faultOf(err))
+	writeFault(w, refusal)
 }
 
 // writeRoutingError answers a request that no pattern matches.

@@ -18,12 +18,12 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 )
 
-// webOptions are the options of every gRPC-web handler.
+// webOptions are the options of every handler of gRPC-web and Connect.
 func webOptions() []connect.HandlerOption {
 	return []connect.HandlerOption{
-		connect.WithCodec(webCodec{}),
+		connect.WithCodec(protoCodec{}),
+		connect.WithCodec(jsonCodec{}),
 		connect.WithReadMaxBytes(maxMessageBytes),
-		connect.WithRequireConnectProtocolHeader(),
 		connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 			return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 				res, err := next(ctx, req)
@@ -53,28 +53,45 @@ func connectError(err error) error {
 	return out
 }
 
-// webCodec is the protobuf codec with the rule of strictCodec.
-type webCodec struct{}
+// protoCodec is the protobuf codec with the rule of strictCodec.
+type protoCodec struct{}
 
 // Name implements connect.Codec.
-func (webCodec) Name() string { return "proto" }
+func (protoCodec) Name() string { return "proto" }
 
 // Marshal implements connect.Codec.
-func (webCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+func (protoCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
 
 // Unmarshal implements connect.Codec.
-func (webCodec) Unmarshal(data []byte, v any) error {
+func (protoCodec) Unmarshal(data []byte, v any) error {
 	message := v.(proto.Message)
 	if len(data) > policy.MaxRequestBytes {
-		policy.MarkTooLarge(message)
+		policy.MarkRefused(message, policy.TooLarge())
 	} else if err := proto.Unmarshal(data, message); err != nil {
-		policy.MarkMalformed(message, plain(err))
+		policy.MarkRefused(message, policy.Malformed(plain(err)))
 	}
 	return nil
 }
 
-// serveRPC serves a procedure to gRPC-web in its binary and text forms, and to
-// gRPC over an HTTP/2 connection that net/http speaks.
+// jsonCodec reads and writes the JSON of REST, as strictly, for Connect.
+type jsonCodec struct{ jsonMarshaler }
+
+// Name implements connect.Codec.
+func (jsonCodec) Name() string { return "json" }
+
+// Unmarshal implements connect.Codec.
+func (jsonCodec) Unmarshal(data []byte, v any) error {
+	message := v.(proto.Message)
+	if len(data) > policy.MaxRequestBytes {
+		policy.MarkRefused(message, policy.TooLarge())
+	} else if err := decode(data, message, ""); err != nil {
+		policy.MarkRefused(message, faultOf(err))
+	}
+	return nil
+}
+
+// serveRPC serves a procedure to gRPC-web in its binary and text forms, to Connect
+// in protobuf and JSON, and to gRPC over an HTTP/2 connection that net/http speaks.
 func serveRPC(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		contentType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -82,14 +99,15 @@ func serveRPC(handler http.Handler) http.Handler {
 		switch {
 		case r.Method != http.MethodPost:
 			w.Header().Set("Allow", http.MethodPost)
-			writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "a gRPC-web call is a POST"))
+			writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "a call of a method is a POST"))
 		case contentType == "application/grpc-web-text":
 			serveText(w, r, handler)
-		case contentType == "application/grpc-web", contentType == "application/grpc":
+		case contentType == "application/grpc-web", contentType == "application/grpc",
+			contentType == "application/proto", contentType == "application/json":
 			handler.ServeHTTP(w, r)
 		default:
 			writeFault(w, fault.New(fault.UnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE",
-				"this path speaks application/grpc-web+proto, application/grpc-web-text+proto and application/grpc"))
+				"this path speaks application/grpc, application/grpc-web+proto, application/grpc-web-text+proto, application/proto and application/json"))
 		}
 	})
 }

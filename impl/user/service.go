@@ -53,7 +53,7 @@ const (
 	locked   = int16(userv3.UserState_USER_STATE_LOCKED)
 	human    = int16(userv3.UserType_USER_TYPE_HUMAN)
 	service  = int16(userv3.UserType_USER_TYPE_SERVICE)
-	opaque   = int16(userv3.AccessTokenType_ACCESS_TOKEN_TYPE_OPAQUE)
+	opaque   = int16(object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER)
 )
 
 // New returns a Service over env.

@@ -150,8 +150,12 @@ SELECT ((NOT @role_check::bool OR EXISTS (
      OR EXISTS (SELECT FROM project_grants g WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND g.granted_org_id = @org_id AND g.state = 1)))::bool;
 
 -- name: TokenOwner :one
--- The user of a personal access token, if both are good now.
-SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username, u.org_id::text AS org_id FROM personal_access_tokens t
+-- The user of a personal access token, if both are good now, and whether a client knows
+-- them: of their organization, or of a project that they have roles in.
+SELECT t.id, t.user_id, t.expiration_date, t.creation_date, u.username,
+    (u.org_id = @org_id::text OR EXISTS (
+        SELECT FROM user_grants ug WHERE ug.instance_id = u.instance_id AND ug.user_id = u.id AND ug.project_id = @project_id::text AND ug.state = 1))::bool AS is_known
+FROM personal_access_tokens t
 JOIN users u ON u.instance_id = t.instance_id AND u.id = t.user_id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
 WHERE t.instance_id = @instance_id AND t.token_hash = @token_hash AND u.state = 1 AND o.state = 1 AND (t.expiration_date IS NULL OR t.expiration_date > @now::timestamptz);

@@ -24,7 +24,12 @@ type info struct {
 	Title       string  `json:"title"`
 	Version     string  `json:"version"`
 	Description string  `json:"description"`
+	Contact     contact `json:"contact"`
 	License     license `json:"license"`
+}
+
+type contact struct {
+	Name string `json:"name"`
 }
 
 type license struct {
@@ -144,6 +149,8 @@ type schema struct {
 	OneOf                []*schema       `json:"oneOf,omitempty"`
 	AnyOf                []*schema       `json:"anyOf,omitempty"`
 	Not                  *schema         `json:"not,omitempty"`
+	ExactlyOneOf         [][]string      `json:"x-exactly-one-of,omitempty"`
+	AtMostOneOf          [][]string      `json:"x-at-most-one-of,omitempty"`
 	Example              any             `json:"example,omitempty"`
 }
 

@@ -90,9 +90,8 @@ func (g *generator) exampleValue(f protoreflect.FieldDescriptor, rules *validate
 	case protoreflect.BytesKind:
 		return "c2VjcmV0"
 	case protoreflect.EnumKind:
-		s := &schema{Ref: "enum"}
-		g.enumRules(f, s, rules.GetEnum(), true, inBody) // one that says something
-		return s.Enum[0]
+		names, _ := g.enumNames(f, rules.GetEnum(), true) // one that says something
+		return names[0]
 	case protoreflect.MessageKind:
 		switch f.Message().FullName() {
 		case "google.protobuf.Timestamp":

@@ -85,8 +85,9 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 		OpenAPI: "3.0.3",
 		Info: info{
 			Title:       "Writ",
-			Version:     "3.0-alpha",
+			Version:     "3.0.0-alpha", // Cargo, for one, takes semantic versions only
 			Description: description,
+			Contact:     contact{"The Writ project"},
 			License:     license{"Apache-2.0", "https://www.apache.org/licenses/LICENSE-2.0"},
 		},
 		Servers: []server{{"/", "The server this document was read from."}},
@@ -187,15 +188,16 @@ func (g *generator) name(outputs map[protoreflect.FullName]bool) {
 	}
 }
 
-// component is the name of the schema of d at a place. A message that is both
-// answered and sent has two: the sent one is closed.
+// component is the name of the schema of d at a place. What is sent has the plain
+// name in every service: Target, PatchTarget. A message that is both sent and
+// answered has a second, open one for answers, TargetOutput.
 func (g *generator) component(d protoreflect.Descriptor, at place) string {
 	name := g.names[d.FullName()]
-	if _, isEnum := d.(protoreflect.EnumDescriptor); isEnum || at == inAnswer {
+	if _, isEnum := d.(protoreflect.EnumDescriptor); isEnum || at != inAnswer {
 		return name
 	}
-	if _, both := g.answered[d.FullName()]; both {
-		return name + "Input"
+	if _, both := g.sent[d.FullName()]; both {
+		return name + "Output"
 	}
 	return name
 }

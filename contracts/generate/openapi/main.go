@@ -91,6 +91,9 @@ func publish(set *descriptorpb.FileDescriptorSet, documents map[string][]byte) (
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if err := usable(root); err != nil {
+		return nil, err
+	}
 	files := map[string][]byte{"openapi.go": []byte(embedding)}
 	files["openapi.json"] = writeJSON(root)
 	if files["openapi.yaml"], err = writeYAML(root); err != nil {

@@ -402,6 +402,32 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestNamesOfGeneratorsAreRefused has a schema of a name that code generators
+// need for themselves, and two enums that share a value.
+func TestNamesOfGeneratorsAreRefused(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ schemas, want string }{
+		{"Tokens: {type: object}", ""},
+		{"Configuration: {type: object}", "the schema Configuration has"},
+		{"APIClient: {type: object}", "the schema APIClient has"},
+		{"TokenResponse: {type: object}", "the schema TokenResponse has"}, // of the operation Token
+		{"A: {type: string, enum: [X, Y]}\n    B: {type: string, enum: [Y, Z]}", "the enums A and B both have Y"},
+		{"A: {type: string, enum: [X]}\n    B: {type: object, properties: {b: {type: string, enum: [X]}}}", ""}, // named B_B
+	} {
+		root, err := parse([]byte("paths: {/t: {post: {operationId: Token}}}\ncomponents:\n  schemas:\n    " + test.schemas))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := usable(root); err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: got %q, want %q", test.schemas, got, test.want)
+		}
+	}
+}
+
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	root, err := parse([]byte(`

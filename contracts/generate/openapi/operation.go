@@ -130,7 +130,7 @@ func (g *generator) operation(m *method) *operation {
 	op := &operation{
 		Tags:        []string{string(m.desc.Parent().Name())},
 		Summary:     first,
-		Description: rest,
+		Description: strings.TrimSpace(rest + "\n\n" + m.access()),
 		OperationID: string(m.desc.Name()),
 		Security:    []map[string][]string{{"oauth2": scopes}, {"bearer": {}}},
 		Permission:  m.policy.GetPermission(),
@@ -160,6 +160,25 @@ func (g *generator) operation(m *method) *operation {
 	op.RequestBody = g.body(m)
 	op.Responses = g.responses(m)
 	return op
+}
+
+// access says who may call m, and where it answers.
+func (m *method) access() string {
+	text := "The caller has to be authenticated."
+	if permission := m.policy.GetPermission(); permission != "" {
+		text = fmt.Sprintf("Needs the permission %s", permission)
+		if m.policy.GetReach() == policyv1.Reach_REACH_OBJECT {
+			text += " where the object is"
+		}
+		if m.policy.GetSelf() {
+			text += ", or that it concerns the caller's own user"
+		}
+		text += "."
+	}
+	if feature := option(m.policy.GetFeature(), "FEATURE_"); feature != "" {
+		text += fmt.Sprintf(" Answers only where the feature %s is on.", feature)
+	}
+	return text
 }
 
 // query returns the parameters of f: one, or those of the message in it.
@@ -207,7 +226,7 @@ func (m *method) applies(f protoreflect.FieldDescriptor) bool {
 // of the parameter.
 func (g *generator) parameterSchema(f protoreflect.FieldDescriptor) *schema {
 	s := g.property(f, inParameter)
-	if len(s.AllOf) == 1 && s.AllOf[0].Ref != "" {
+	if len(s.AllOf) == 1 && s.AllOf[0].Ref != "" && s.Not == nil {
 		return s.AllOf[0]
 	}
 	s.Description = strings.TrimSpace(strings.TrimPrefix(s.Description, comment(f)))

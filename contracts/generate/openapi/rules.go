@@ -195,35 +195,38 @@ func (g *generator) bytesRules(f protoreflect.FieldDescriptor, s *schema, rules 
 	})
 }
 
-// enumRules narrows an enum. What a client may not send has no schema of its
-// own, so the names that are left are written out.
+// enumRules narrows an enum. The type keeps its name, and with it its place in
+// generated code; what a client may not send is said beside it.
 func (g *generator) enumRules(f protoreflect.FieldDescriptor, s *schema, rules *validate.EnumRules, nonZero bool, at place) {
+	if _, excluded := g.enumNames(f, rules, nonZero); len(excluded) > 0 && at != inAnswer {
+		*s = schema{AllOf: []*schema{{Ref: s.Ref}}, Description: s.Description, Not: &schema{Enum: excluded}}
+	}
+}
+
+// enumNames returns the names of an enum that rules allow, and the others.
+func (g *generator) enumNames(f protoreflect.FieldDescriptor, rules *validate.EnumRules, nonZero bool) (names, excluded []any) {
 	allowed := func(number int64) bool { return !nonZero || number != 0 }
-	narrow := nonZero
 	each(rules, func(name string, value protoreflect.Value) {
 		before := allowed
 		switch name {
 		case "defined_only": // names are defined
 		case "const":
-			narrow, allowed = true, func(n int64) bool { return before(n) && n == value.Int() }
+			allowed = func(n int64) bool { return before(n) && n == value.Int() }
 		case "in", "not_in":
 			numbers := list(value, protoreflect.Value.Int)
-			narrow, allowed = true, func(n int64) bool { return before(n) && slices.Contains(numbers, any(n)) == (name == "in") }
+			allowed = func(n int64) bool { return before(n) && slices.Contains(numbers, any(n)) == (name == "in") }
 		default:
 			g.unknown(f, name)
 		}
 	})
-	if !narrow || at == inAnswer {
-		return
-	}
-	all := g.enum(f.Enum())
-	*s = schema{Type: "string", Description: s.Description}
 	for i := range f.Enum().Values().Len() {
-		if allowed(int64(f.Enum().Values().Get(i).Number())) {
-			s.Enum = append(s.Enum, all.Enum[i])
-			s.EnumDescriptions = append(s.EnumDescriptions, all.EnumDescriptions[i])
+		if value := f.Enum().Values().Get(i); allowed(int64(value.Number())) {
+			names = append(names, string(value.Name()))
+		} else {
+			excluded = append(excluded, string(value.Name()))
 		}
 	}
+	return names, excluded
 }
 
 func (g *generator) timestampRules(f protoreflect.FieldDescriptor, s *schema, rules *validate.TimestampRules) {

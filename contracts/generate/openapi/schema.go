@@ -58,11 +58,13 @@ func alwaysWritten(f protoreflect.FieldDescriptor) bool {
 }
 
 // oneofs says that a required oneof has exactly one member and another one at
-// most one. The latter is a `not` over pairs: it reads shorter than a `oneOf`
-// with an empty branch, and code generators leave the type alone.
+// most one, in forms that generators of clients pass over and validators keep to.
+// A message that is nothing but a oneof counts its members. Another one says what
+// must not be: a `oneOf` beside properties makes most generators demand the members
+// of all branches, or give the type up. x-exactly-one-of and x-at-most-one-of say
+// the same to people and to generators that know them.
 func (g *generator) oneofs(m protoreflect.MessageDescriptor, s *schema) {
-	var exactlyOne [][]*schema
-	var pairs []*schema
+	var never []*schema
 	for i := range m.Oneofs().Len() {
 		oneof := m.Oneofs().Get(i)
 		if oneof.IsSynthetic() {
@@ -73,34 +75,46 @@ func (g *generator) oneofs(m protoreflect.MessageDescriptor, s *schema) {
 			g.fail(oneof, "%v", err)
 			continue
 		}
-		var members []*schema
+		var names []string
+		var each []*schema
 		for j := range oneof.Fields().Len() {
-			members = append(members, &schema{Required: []string{oneof.Fields().Get(j).JSONName()}})
-			for k := range j {
-				pairs = append(pairs, &schema{Required: []string{oneof.Fields().Get(k).JSONName(), oneof.Fields().Get(j).JSONName()}})
+			name := oneof.Fields().Get(j).JSONName()
+			for _, other := range names {
+				never = append(never, together(other, name))
 			}
+			names, each = append(names, name), append(each, together(name))
 		}
 		if rules.GetRequired() {
-			exactlyOne = append(exactlyOne, members)
-			pairs = pairs[:len(pairs)-len(members)*(len(members)-1)/2]
+			s.ExactlyOneOf = append(s.ExactlyOneOf, names)
+			never = append(never, &schema{Not: &schema{AnyOf: each}})
+		} else {
+			s.AtMostOneOf = append(s.AtMostOneOf, names)
+		}
+		if len(names) == len(s.Properties) {
+			s.MaxProperties = new(uint64(1))
+			if rules.GetRequired() {
+				s.MinProperties = new(uint64(1))
+			}
+			return
 		}
 	}
-	switch len(exactlyOne) {
+	switch len(never) {
 	case 0:
 	case 1:
-		s.OneOf = exactlyOne[0]
+		s.Not = never[0]
 	default:
-		for _, members := range exactlyOne {
-			s.AllOf = append(s.AllOf, &schema{OneOf: members})
-		}
+		s.Not = &schema{AnyOf: never}
 	}
-	switch len(pairs) {
-	case 0:
-	case 1:
-		s.Not = pairs[0]
-	default:
-		s.Not = &schema{AnyOf: pairs}
+}
+
+// together is met by what has all of names. It lists them as properties too,
+// because linters ask for it.
+func together(names ...string) *schema {
+	s := &schema{Required: names}
+	for _, name := range names {
+		s.Properties.add(name, &schema{})
 	}
+	return s
 }
 
 // enum returns the schema of e: its names, each with its comment.

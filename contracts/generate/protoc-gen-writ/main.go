@@ -5,7 +5,7 @@
 //     times faster than protojson (json.go);
 //   - for every service a wrapper that runs one interceptor chain around each
 //     method, and a Mount function that serves the wrapped implementation on
-//     gRPC, gRPC-web and REST (service.go).
+//     gRPC, gRPC-web, Connect and REST (service.go).
 //
 // Its run-time half is package wire.
 package main

@@ -9,16 +9,16 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Transports is where a generated Mount function mounts a service. All three
+// Transports is where a generated Mount function mounts a service. All
 // serve the same chained implementation, so no transport can skip a check.
 type Transports struct {
 	// GRPC registers the service with grpc-go.
 	GRPC grpc.ServiceRegistrar
 	// REST returns the gateway mux of the service, by its full proto name.
 	REST func(service string) *runtime.ServeMux
-	// Web mounts the gRPC-web handler of a procedure ("/pkg.Service/Method").
+	// Web mounts the handler of gRPC-web and Connect of a procedure ("/pkg.Service/Method").
 	Web func(procedure string, handler http.Handler)
-	// WebOptions are the options of every gRPC-web handler.
+	// WebOptions are the options of each of these handlers.
 	WebOptions []connect.HandlerOption
 }
 

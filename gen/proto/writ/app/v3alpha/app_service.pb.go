@@ -267,59 +267,6 @@ func (AuthMethodType) EnumDescriptor() ([]byte, []int) {
 	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{3}
 }
 
-// AccessTokenType is the form of access tokens.
-type AccessTokenType int32
-
-const (
-	// The default: BEARER.
-	AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED AccessTokenType = 0
-	// Opaque.
-	AccessTokenType_ACCESS_TOKEN_TYPE_BEARER AccessTokenType = 1
-	// A JSON web token.
-	AccessTokenType_ACCESS_TOKEN_TYPE_JWT AccessTokenType = 2
-)
-
-// Enum value maps for AccessTokenType.
-var (
-	AccessTokenType_name = map[int32]string{
-		0: "ACCESS_TOKEN_TYPE_UNSPECIFIED",
-		1: "ACCESS_TOKEN_TYPE_BEARER",
-		2: "ACCESS_TOKEN_TYPE_JWT",
-	}
-	AccessTokenType_value = map[string]int32{
-		"ACCESS_TOKEN_TYPE_UNSPECIFIED": 0,
-		"ACCESS_TOKEN_TYPE_BEARER":      1,
-		"ACCESS_TOKEN_TYPE_JWT":         2,
-	}
-)
-
-func (x AccessTokenType) Enum() *AccessTokenType {
-	p := new(AccessTokenType)
-	*p = x
-	return p
-}
-
-func (x AccessTokenType) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[4].Descriptor()
-}
-
-func (AccessTokenType) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[4]
-}
-
-func (x AccessTokenType) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AccessTokenType.Descriptor instead.
-func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{4}
-}
-
 // AppType is what an application is.
 type AppType int32
 
@@ -357,11 +304,11 @@ func (x AppType) String() string {
 }
 
 func (AppType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[5].Descriptor()
+	return file_writ_app_v3alpha_app_service_proto_enumTypes[4].Descriptor()
 }
 
 func (AppType) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[5]
+	return &file_writ_app_v3alpha_app_service_proto_enumTypes[4]
 }
 
 func (x AppType) Number() protoreflect.EnumNumber {
@@ -370,7 +317,7 @@ func (x AppType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AppType.Descriptor instead.
 func (AppType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{5}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{4}
 }
 
 // AppFieldName is a column that applications can be sorted by.
@@ -422,11 +369,11 @@ func (x AppFieldName) String() string {
 }
 
 func (AppFieldName) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[6].Descriptor()
+	return file_writ_app_v3alpha_app_service_proto_enumTypes[5].Descriptor()
 }
 
 func (AppFieldName) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[6]
+	return &file_writ_app_v3alpha_app_service_proto_enumTypes[5]
 }
 
 func (x AppFieldName) Number() protoreflect.EnumNumber {
@@ -435,7 +382,7 @@ func (x AppFieldName) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AppFieldName.Descriptor instead.
 func (AppFieldName) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{6}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{5}
 }
 
 // AppKeyFieldName is a column that keys can be sorted by.
@@ -483,11 +430,11 @@ func (x AppKeyFieldName) String() string {
 }
 
 func (AppKeyFieldName) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_app_v3alpha_app_service_proto_enumTypes[7].Descriptor()
+	return file_writ_app_v3alpha_app_service_proto_enumTypes[6].Descriptor()
 }
 
 func (AppKeyFieldName) Type() protoreflect.EnumType {
-	return &file_writ_app_v3alpha_app_service_proto_enumTypes[7]
+	return &file_writ_app_v3alpha_app_service_proto_enumTypes[6]
 }
 
 func (x AppKeyFieldName) Number() protoreflect.EnumNumber {
@@ -496,7 +443,7 @@ func (x AppKeyFieldName) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AppKeyFieldName.Descriptor instead.
 func (AppKeyFieldName) EnumDescriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{7}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{6}
 }
 
 // App is an application of a project.
@@ -725,7 +672,7 @@ type OIDCConfig struct {
 	// label or path segment. Not for production.
 	DevelopmentMode bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3" json:"development_mode,omitempty"`
 	// The form of access tokens; BEARER when omitted.
-	AccessTokenType AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -742,6 +689,10 @@ type OIDCConfig struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect
 	// URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
+	// as RFC 9068 has it: for resource servers that refuse what they do not know, as
+	// Spring Security does.
+	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page
 	// that says so.
 	SkipNativeAppSuccessPage bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3" json:"skip_native_app_success_page,omitempty"`
@@ -831,11 +782,11 @@ func (x *OIDCConfig) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *OIDCConfig) GetAccessTokenType() AccessTokenType {
+func (x *OIDCConfig) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 func (x *OIDCConfig) GetAccessTokenRoleAssertion() bool {
@@ -871,6 +822,13 @@ func (x *OIDCConfig) GetAdditionalOrigins() []string {
 		return x.AdditionalOrigins
 	}
 	return nil
+}
+
+func (x *OIDCConfig) GetPlainJwtType() bool {
+	if x != nil {
+		return x.PlainJwtType
+	}
+	return false
 }
 
 func (x *OIDCConfig) GetSkipNativeAppSuccessPage() bool {
@@ -910,7 +868,7 @@ type PatchOIDCConfig struct {
 	// label or path segment. Not for production.
 	DevelopmentMode *bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3,oneof" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType *AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
+	AccessTokenType *v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3,oneof" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -927,6 +885,9 @@ type PatchOIDCConfig struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect
 	// URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins *Origins `protobuf:"bytes,13,opt,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
+	// as RFC 9068 has it.
+	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page
 	// that says so.
 	SkipNativeAppSuccessPage *bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3,oneof" json:"skip_native_app_success_page,omitempty"`
@@ -1016,11 +977,11 @@ func (x *PatchOIDCConfig) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *PatchOIDCConfig) GetAccessTokenType() AccessTokenType {
+func (x *PatchOIDCConfig) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil && x.AccessTokenType != nil {
 		return *x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 func (x *PatchOIDCConfig) GetAccessTokenRoleAssertion() bool {
@@ -1056,6 +1017,13 @@ func (x *PatchOIDCConfig) GetAdditionalOrigins() *Origins {
 		return x.AdditionalOrigins
 	}
 	return nil
+}
+
+func (x *PatchOIDCConfig) GetPlainJwtType() bool {
+	if x != nil && x.PlainJwtType != nil {
+		return *x.PlainJwtType
+	}
+	return false
 }
 
 func (x *PatchOIDCConfig) GetSkipNativeAppSuccessPage() bool {
@@ -1376,8 +1344,11 @@ type GetApp struct {
 	NoneCompliant bool `protobuf:"varint,9,opt,name=none_compliant,json=noneCompliant,proto3" json:"none_compliant,omitempty"`
 	// Which recommendations they contradict.
 	ComplianceProblems []*ComplianceProblem `protobuf:"bytes,10,rep,name=compliance_problems,json=complianceProblems,proto3" json:"compliance_problems,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Whether its tokens act at this API with all the rights of those who sign in to it
+	// (TrustApp), not just with those in its organization.
+	Trusted       bool `protobuf:"varint,11,opt,name=trusted,proto3" json:"trusted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetApp) Reset() {
@@ -1489,6 +1460,13 @@ func (x *GetApp) GetComplianceProblems() []*ComplianceProblem {
 		return x.ComplianceProblems
 	}
 	return nil
+}
+
+func (x *GetApp) GetTrusted() bool {
+	if x != nil {
+		return x.Trusted
+	}
+	return false
 }
 
 type isGetApp_Config interface {
@@ -2647,6 +2625,190 @@ func (x *DeactivateAppResponse) GetDetails() *v3alpha.Details {
 	return nil
 }
 
+// TrustAppRequest is the request of TrustApp.
+type TrustAppRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the application.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustAppRequest) Reset() {
+	*x = TrustAppRequest{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustAppRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustAppRequest) ProtoMessage() {}
+
+func (x *TrustAppRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustAppRequest.ProtoReflect.Descriptor instead.
+func (*TrustAppRequest) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TrustAppRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// TrustAppResponse is the response of TrustApp.
+type TrustAppResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrustAppResponse) Reset() {
+	*x = TrustAppResponse{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrustAppResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrustAppResponse) ProtoMessage() {}
+
+func (x *TrustAppResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrustAppResponse.ProtoReflect.Descriptor instead.
+func (*TrustAppResponse) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TrustAppResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+// DistrustAppRequest is the request of DistrustApp.
+type DistrustAppRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the application.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistrustAppRequest) Reset() {
+	*x = DistrustAppRequest{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistrustAppRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistrustAppRequest) ProtoMessage() {}
+
+func (x *DistrustAppRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistrustAppRequest.ProtoReflect.Descriptor instead.
+func (*DistrustAppRequest) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *DistrustAppRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// DistrustAppResponse is the response of DistrustApp.
+type DistrustAppResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DistrustAppResponse) Reset() {
+	*x = DistrustAppResponse{}
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DistrustAppResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DistrustAppResponse) ProtoMessage() {}
+
+func (x *DistrustAppResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DistrustAppResponse.ProtoReflect.Descriptor instead.
+func (*DistrustAppResponse) Descriptor() ([]byte, []int) {
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *DistrustAppResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
 // RegenerateSecretRequest is the request of RegenerateSecret.
 type RegenerateSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2660,7 +2822,7 @@ type RegenerateSecretRequest struct {
 
 func (x *RegenerateSecretRequest) Reset() {
 	*x = RegenerateSecretRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2672,7 +2834,7 @@ func (x *RegenerateSecretRequest) String() string {
 func (*RegenerateSecretRequest) ProtoMessage() {}
 
 func (x *RegenerateSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[31]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2685,7 +2847,7 @@ func (x *RegenerateSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegenerateSecretRequest.ProtoReflect.Descriptor instead.
 func (*RegenerateSecretRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{31}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RegenerateSecretRequest) GetId() string {
@@ -2715,7 +2877,7 @@ type RegenerateSecretResponse struct {
 
 func (x *RegenerateSecretResponse) Reset() {
 	*x = RegenerateSecretResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2727,7 +2889,7 @@ func (x *RegenerateSecretResponse) String() string {
 func (*RegenerateSecretResponse) ProtoMessage() {}
 
 func (x *RegenerateSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[32]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2740,7 +2902,7 @@ func (x *RegenerateSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegenerateSecretResponse.ProtoReflect.Descriptor instead.
 func (*RegenerateSecretResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{32}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RegenerateSecretResponse) GetDetails() *v3alpha.Details {
@@ -2770,7 +2932,7 @@ type CreateAppKeyRequest struct {
 
 func (x *CreateAppKeyRequest) Reset() {
 	*x = CreateAppKeyRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2782,7 +2944,7 @@ func (x *CreateAppKeyRequest) String() string {
 func (*CreateAppKeyRequest) ProtoMessage() {}
 
 func (x *CreateAppKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[33]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2795,7 +2957,7 @@ func (x *CreateAppKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAppKeyRequest.ProtoReflect.Descriptor instead.
 func (*CreateAppKeyRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{33}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *CreateAppKeyRequest) GetAppId() string {
@@ -2827,7 +2989,7 @@ type CreateAppKeyResponse struct {
 
 func (x *CreateAppKeyResponse) Reset() {
 	*x = CreateAppKeyResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3001,7 @@ func (x *CreateAppKeyResponse) String() string {
 func (*CreateAppKeyResponse) ProtoMessage() {}
 
 func (x *CreateAppKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[34]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3014,7 @@ func (x *CreateAppKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAppKeyResponse.ProtoReflect.Descriptor instead.
 func (*CreateAppKeyResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{34}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateAppKeyResponse) GetDetails() *v3alpha.Details {
@@ -2882,7 +3044,7 @@ type DeleteAppKeyRequest struct {
 
 func (x *DeleteAppKeyRequest) Reset() {
 	*x = DeleteAppKeyRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3056,7 @@ func (x *DeleteAppKeyRequest) String() string {
 func (*DeleteAppKeyRequest) ProtoMessage() {}
 
 func (x *DeleteAppKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[35]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3069,7 @@ func (x *DeleteAppKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAppKeyRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAppKeyRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{35}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteAppKeyRequest) GetAppId() string {
@@ -2935,7 +3097,7 @@ type DeleteAppKeyResponse struct {
 
 func (x *DeleteAppKeyResponse) Reset() {
 	*x = DeleteAppKeyResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +3109,7 @@ func (x *DeleteAppKeyResponse) String() string {
 func (*DeleteAppKeyResponse) ProtoMessage() {}
 
 func (x *DeleteAppKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[36]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,7 +3122,7 @@ func (x *DeleteAppKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAppKeyResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAppKeyResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{36}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DeleteAppKeyResponse) GetDetails() *v3alpha.Details {
@@ -2987,7 +3149,7 @@ type SearchAppKeysRequest struct {
 
 func (x *SearchAppKeysRequest) Reset() {
 	*x = SearchAppKeysRequest{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3161,7 @@ func (x *SearchAppKeysRequest) String() string {
 func (*SearchAppKeysRequest) ProtoMessage() {}
 
 func (x *SearchAppKeysRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[37]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3174,7 @@ func (x *SearchAppKeysRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAppKeysRequest.ProtoReflect.Descriptor instead.
 func (*SearchAppKeysRequest) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{37}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SearchAppKeysRequest) GetAppId() string {
@@ -3058,7 +3220,7 @@ type SearchAppKeysResponse struct {
 
 func (x *SearchAppKeysResponse) Reset() {
 	*x = SearchAppKeysResponse{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3232,7 @@ func (x *SearchAppKeysResponse) String() string {
 func (*SearchAppKeysResponse) ProtoMessage() {}
 
 func (x *SearchAppKeysResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[38]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3245,7 @@ func (x *SearchAppKeysResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchAppKeysResponse.ProtoReflect.Descriptor instead.
 func (*SearchAppKeysResponse) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{38}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SearchAppKeysResponse) GetDetails() *v3alpha.ListDetails {
@@ -3123,7 +3285,7 @@ type AppKeySearchFilter struct {
 
 func (x *AppKeySearchFilter) Reset() {
 	*x = AppKeySearchFilter{}
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3135,7 +3297,7 @@ func (x *AppKeySearchFilter) String() string {
 func (*AppKeySearchFilter) ProtoMessage() {}
 
 func (x *AppKeySearchFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[39]
+	mi := &file_writ_app_v3alpha_app_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3148,7 +3310,7 @@ func (x *AppKeySearchFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppKeySearchFilter.ProtoReflect.Descriptor instead.
 func (*AppKeySearchFilter) Descriptor() ([]byte, []int) {
-	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{39}
+	return file_writ_app_v3alpha_app_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AppKeySearchFilter) GetFilter() isAppKeySearchFilter_Filter {
@@ -3214,7 +3376,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
 	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03apiB\b\n" +
 	"\x06configB\a\n" +
-	"\x05_name\"\xbd\t\n" +
+	"\x05_name\"\xe6\t\n" +
 	"\n" +
 	"OIDCConfig\x12[\n" +
 	"\rredirect_uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\fredirectUris\x12p\n" +
@@ -3226,8 +3388,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"grantTypes\x12V\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0fapplicationType\x12T\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0eauthMethodType\x12)\n" +
-	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12W\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\x12=\n" +
+	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12Z\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\x12=\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bR\x18accessTokenRoleAssertion\x125\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bR\x14idTokenRoleAssertion\x12=\n" +
@@ -3235,10 +3397,10 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
-	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12>\n" +
+	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12>\n" +
 	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x12`\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutR\x14backChannelLogoutUri\"\xf8\n" +
-	"\n" +
+	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutR\x14backChannelLogoutUri\"\xb9\v\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3249,8 +3411,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x00R\x0fapplicationType\x88\x01\x01\x12[\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x01R\x0eauthMethodType\x88\x01\x01\x12.\n" +
-	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12^\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeB\n" +
+	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12a\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\n" +
 	"\xbaH\a\x82\x01\x04\x10\x01 \x00H\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bH\x04R\x18accessTokenRoleAssertion\x88\x01\x01\x12:\n" +
 	"\x17id_token_role_assertion\x18\n" +
@@ -3259,16 +3421,18 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
-	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12C\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\aR\x18skipNativeAppSuccessPage\x88\x01\x01\x12e\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutH\bR\x14backChannelLogoutUri\x88\x01\x01B\x13\n" +
+	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12C\n" +
+	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\bR\x18skipNativeAppSuccessPage\x88\x01\x01\x12e\n" +
+	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutH\tR\x14backChannelLogoutUri\x88\x01\x01B\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
 	"\x12_access_token_typeB\x1e\n" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
-	"\x1c_id_token_userinfo_assertionB\x1f\n" +
+	"\x1c_id_token_userinfo_assertionB\x11\n" +
+	"\x0f_plain_jwt_typeB\x1f\n" +
 	"\x1d_skip_native_app_success_pageB\x1a\n" +
 	"\x18_back_channel_logout_uri\"e\n" +
 	"\tAPIConfig\x12X\n" +
@@ -3287,7 +3451,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"GrantTypes\x12H\n" +
 	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeB\x15\xbaH\x12\x92\x01\x0f\b\x01\x10\n" +
-	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xe8\x03\n" +
+	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\x82\x04\n" +
 	"\x06GetApp\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
@@ -3300,7 +3464,8 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x0fallowed_origins\x18\b \x03(\tR\x0eallowedOrigins\x12%\n" +
 	"\x0enone_compliant\x18\t \x01(\bR\rnoneCompliant\x12T\n" +
 	"\x13compliance_problems\x18\n" +
-	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblemsB\b\n" +
+	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblems\x12\x18\n" +
+	"\atrusted\x18\v \x01(\bR\atrustedB\b\n" +
 	"\x06config\"R\n" +
 	"\x11ComplianceProblem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
@@ -3368,6 +3533,16 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"W\n" +
 	"\x15DeactivateAppResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"-\n" +
+	"\x0fTrustAppRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"R\n" +
+	"\x10TrustAppResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"0\n" +
+	"\x12DistrustAppRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"U\n" +
+	"\x13DistrustAppResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"s\n" +
 	"\x17RegenerateSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
@@ -3426,11 +3601,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x16AUTH_METHOD_TYPE_BASIC\x10\x01\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_POST\x10\x02\x12\x19\n" +
 	"\x15AUTH_METHOD_TYPE_NONE\x10\x03\x12$\n" +
-	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04*m\n" +
-	"\x0fAccessTokenType\x12!\n" +
-	"\x1dACCESS_TOKEN_TYPE_UNSPECIFIED\x10\x00\x12\x1c\n" +
-	"\x18ACCESS_TOKEN_TYPE_BEARER\x10\x01\x12\x19\n" +
-	"\x15ACCESS_TOKEN_TYPE_JWT\x10\x02*H\n" +
+	" AUTH_METHOD_TYPE_PRIVATE_KEY_JWT\x10\x04*H\n" +
 	"\aAppType\x12\x18\n" +
 	"\x14APP_TYPE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rAPP_TYPE_OIDC\x10\x01\x12\x10\n" +
@@ -3447,7 +3618,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x15APP_KEY_FIELD_NAME_ID\x10\x01\x12$\n" +
 	" APP_KEY_FIELD_NAME_CREATION_DATE\x10\x02\x12\"\n" +
 	"\x1eAPP_KEY_FIELD_NAME_CHANGE_DATE\x10\x03\x12&\n" +
-	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\x9e\x0e\n" +
+	"\"APP_KEY_FIELD_NAME_EXPIRATION_DATE\x10\x042\xe2\x10\n" +
 	"\vServiceApps\x12\x95\x01\n" +
 	"\tCreateApp\x12\".writ.app.v3alpha.CreateAppRequest\x1a#.writ.app.v3alpha.CreateAppResponse\"?\xca\xc1\x18\x17\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x02\x1e:\x03app\"\x17/resources/v3alpha/apps\x12\x94\x01\n" +
@@ -3458,7 +3629,9 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"SearchApps\x12#.writ.app.v3alpha.SearchAppsRequest\x1a$.writ.app.v3alpha.SearchAppsResponse\"F\xca\xc1\x18\x12\x12\bapp.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x02*:\afilters\"\x1f/resources/v3alpha/apps/_search\x12\xa1\x01\n" +
 	"\vActivateApp\x12$.writ.app.v3alpha.ActivateAppRequest\x1a%.writ.app.v3alpha.ActivateAppResponse\"E\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_activate\x12\xa9\x01\n" +
-	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\xc3\x01\n" +
+	"\rDeactivateApp\x12&.writ.app.v3alpha.DeactivateAppRequest\x1a'.writ.app.v3alpha.DeactivateAppResponse\"G\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02*\"(/resources/v3alpha/apps/{id}/_deactivate\x12\x99\x01\n" +
+	"\bTrustApp\x12!.writ.app.v3alpha.TrustAppRequest\x1a\".writ.app.v3alpha.TrustAppResponse\"F\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02%\"#/resources/v3alpha/apps/{id}/_trust\x12\xa5\x01\n" +
+	"\vDistrustApp\x12$.writ.app.v3alpha.DistrustAppRequest\x1a%.writ.app.v3alpha.DistrustAppResponse\"I\xca\xc1\x18\x17\x12\riam.app.trust\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02(\"&/resources/v3alpha/apps/{id}/_distrust\x12\xc3\x01\n" +
 	"\x10RegenerateSecret\x12).writ.app.v3alpha.RegenerateSecretRequest\x1a*.writ.app.v3alpha.RegenerateSecretResponse\"X\xca\xc1\x18\x13\x12\tapp.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02;:\brotation\"//resources/v3alpha/apps/{id}/_regenerate_secret\x12\xab\x01\n" +
 	"\fCreateAppKey\x12%.writ.app.v3alpha.CreateAppKeyRequest\x1a&.writ.app.v3alpha.CreateAppKeyResponse\"L\xca\xc1\x18\x16\n" +
 	"\x02\xc9\x01\x12\tapp.write\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02,:\x03key\"%/resources/v3alpha/apps/{app_id}/keys\x12\xa7\x01\n" +
@@ -3477,165 +3650,175 @@ func file_writ_app_v3alpha_app_service_proto_rawDescGZIP() []byte {
 	return file_writ_app_v3alpha_app_service_proto_rawDescData
 }
 
-var file_writ_app_v3alpha_app_service_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_writ_app_v3alpha_app_service_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_writ_app_v3alpha_app_service_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_writ_app_v3alpha_app_service_proto_goTypes = []any{
 	(ResponseType)(0),                // 0: writ.app.v3alpha.ResponseType
 	(GrantType)(0),                   // 1: writ.app.v3alpha.GrantType
 	(ApplicationType)(0),             // 2: writ.app.v3alpha.ApplicationType
 	(AuthMethodType)(0),              // 3: writ.app.v3alpha.AuthMethodType
-	(AccessTokenType)(0),             // 4: writ.app.v3alpha.AccessTokenType
-	(AppType)(0),                     // 5: writ.app.v3alpha.AppType
-	(AppFieldName)(0),                // 6: writ.app.v3alpha.AppFieldName
-	(AppKeyFieldName)(0),             // 7: writ.app.v3alpha.AppKeyFieldName
-	(*App)(nil),                      // 8: writ.app.v3alpha.App
-	(*PatchApp)(nil),                 // 9: writ.app.v3alpha.PatchApp
-	(*OIDCConfig)(nil),               // 10: writ.app.v3alpha.OIDCConfig
-	(*PatchOIDCConfig)(nil),          // 11: writ.app.v3alpha.PatchOIDCConfig
-	(*APIConfig)(nil),                // 12: writ.app.v3alpha.APIConfig
-	(*PatchAPIConfig)(nil),           // 13: writ.app.v3alpha.PatchAPIConfig
-	(*RedirectURIs)(nil),             // 14: writ.app.v3alpha.RedirectURIs
-	(*Origins)(nil),                  // 15: writ.app.v3alpha.Origins
-	(*ResponseTypes)(nil),            // 16: writ.app.v3alpha.ResponseTypes
-	(*GrantTypes)(nil),               // 17: writ.app.v3alpha.GrantTypes
-	(*GetApp)(nil),                   // 18: writ.app.v3alpha.GetApp
-	(*ComplianceProblem)(nil),        // 19: writ.app.v3alpha.ComplianceProblem
-	(*AppTypeFilter)(nil),            // 20: writ.app.v3alpha.AppTypeFilter
-	(*SecretRotation)(nil),           // 21: writ.app.v3alpha.SecretRotation
-	(*AppKey)(nil),                   // 22: writ.app.v3alpha.AppKey
-	(*GetAppKey)(nil),                // 23: writ.app.v3alpha.GetAppKey
-	(*AppSearchFilter)(nil),          // 24: writ.app.v3alpha.AppSearchFilter
-	(*CreateAppRequest)(nil),         // 25: writ.app.v3alpha.CreateAppRequest
-	(*CreateAppResponse)(nil),        // 26: writ.app.v3alpha.CreateAppResponse
-	(*PatchAppRequest)(nil),          // 27: writ.app.v3alpha.PatchAppRequest
-	(*PatchAppResponse)(nil),         // 28: writ.app.v3alpha.PatchAppResponse
-	(*DeleteAppRequest)(nil),         // 29: writ.app.v3alpha.DeleteAppRequest
-	(*DeleteAppResponse)(nil),        // 30: writ.app.v3alpha.DeleteAppResponse
-	(*GetAppRequest)(nil),            // 31: writ.app.v3alpha.GetAppRequest
-	(*GetAppResponse)(nil),           // 32: writ.app.v3alpha.GetAppResponse
-	(*SearchAppsRequest)(nil),        // 33: writ.app.v3alpha.SearchAppsRequest
-	(*SearchAppsResponse)(nil),       // 34: writ.app.v3alpha.SearchAppsResponse
-	(*ActivateAppRequest)(nil),       // 35: writ.app.v3alpha.ActivateAppRequest
-	(*ActivateAppResponse)(nil),      // 36: writ.app.v3alpha.ActivateAppResponse
-	(*DeactivateAppRequest)(nil),     // 37: writ.app.v3alpha.DeactivateAppRequest
-	(*DeactivateAppResponse)(nil),    // 38: writ.app.v3alpha.DeactivateAppResponse
-	(*RegenerateSecretRequest)(nil),  // 39: writ.app.v3alpha.RegenerateSecretRequest
-	(*RegenerateSecretResponse)(nil), // 40: writ.app.v3alpha.RegenerateSecretResponse
-	(*CreateAppKeyRequest)(nil),      // 41: writ.app.v3alpha.CreateAppKeyRequest
-	(*CreateAppKeyResponse)(nil),     // 42: writ.app.v3alpha.CreateAppKeyResponse
-	(*DeleteAppKeyRequest)(nil),      // 43: writ.app.v3alpha.DeleteAppKeyRequest
-	(*DeleteAppKeyResponse)(nil),     // 44: writ.app.v3alpha.DeleteAppKeyResponse
-	(*SearchAppKeysRequest)(nil),     // 45: writ.app.v3alpha.SearchAppKeysRequest
-	(*SearchAppKeysResponse)(nil),    // 46: writ.app.v3alpha.SearchAppKeysResponse
-	(*AppKeySearchFilter)(nil),       // 47: writ.app.v3alpha.AppKeySearchFilter
-	(*durationpb.Duration)(nil),      // 48: google.protobuf.Duration
-	(*v3alpha.Details)(nil),          // 49: writ.object.v3alpha.Details
-	(v3alpha.EffectiveState)(0),      // 50: writ.object.v3alpha.EffectiveState
-	(*timestamppb.Timestamp)(nil),    // 51: google.protobuf.Timestamp
-	(*v3alpha.NameFilter)(nil),       // 52: writ.object.v3alpha.NameFilter
-	(*v3alpha.InIDsFilter)(nil),      // 53: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.IDFilter)(nil),         // 54: writ.object.v3alpha.IDFilter
-	(*v3alpha.StateFilter)(nil),      // 55: writ.object.v3alpha.StateFilter
-	(*v3alpha.RequestContext)(nil),   // 56: writ.object.v3alpha.RequestContext
-	(*v3alpha.ListQuery)(nil),        // 57: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),      // 58: writ.object.v3alpha.ListDetails
-	(*v3alpha.TimestampFilter)(nil),  // 59: writ.object.v3alpha.TimestampFilter
+	(AppType)(0),                     // 4: writ.app.v3alpha.AppType
+	(AppFieldName)(0),                // 5: writ.app.v3alpha.AppFieldName
+	(AppKeyFieldName)(0),             // 6: writ.app.v3alpha.AppKeyFieldName
+	(*App)(nil),                      // 7: writ.app.v3alpha.App
+	(*PatchApp)(nil),                 // 8: writ.app.v3alpha.PatchApp
+	(*OIDCConfig)(nil),               // 9: writ.app.v3alpha.OIDCConfig
+	(*PatchOIDCConfig)(nil),          // 10: writ.app.v3alpha.PatchOIDCConfig
+	(*APIConfig)(nil),                // 11: writ.app.v3alpha.APIConfig
+	(*PatchAPIConfig)(nil),           // 12: writ.app.v3alpha.PatchAPIConfig
+	(*RedirectURIs)(nil),             // 13: writ.app.v3alpha.RedirectURIs
+	(*Origins)(nil),                  // 14: writ.app.v3alpha.Origins
+	(*ResponseTypes)(nil),            // 15: writ.app.v3alpha.ResponseTypes
+	(*GrantTypes)(nil),               // 16: writ.app.v3alpha.GrantTypes
+	(*GetApp)(nil),                   // 17: writ.app.v3alpha.GetApp
+	(*ComplianceProblem)(nil),        // 18: writ.app.v3alpha.ComplianceProblem
+	(*AppTypeFilter)(nil),            // 19: writ.app.v3alpha.AppTypeFilter
+	(*SecretRotation)(nil),           // 20: writ.app.v3alpha.SecretRotation
+	(*AppKey)(nil),                   // 21: writ.app.v3alpha.AppKey
+	(*GetAppKey)(nil),                // 22: writ.app.v3alpha.GetAppKey
+	(*AppSearchFilter)(nil),          // 23: writ.app.v3alpha.AppSearchFilter
+	(*CreateAppRequest)(nil),         // 24: writ.app.v3alpha.CreateAppRequest
+	(*CreateAppResponse)(nil),        // 25: writ.app.v3alpha.CreateAppResponse
+	(*PatchAppRequest)(nil),          // 26: writ.app.v3alpha.PatchAppRequest
+	(*PatchAppResponse)(nil),         // 27: writ.app.v3alpha.PatchAppResponse
+	(*DeleteAppRequest)(nil),         // 28: writ.app.v3alpha.DeleteAppRequest
+	(*DeleteAppResponse)(nil),        // 29: writ.app.v3alpha.DeleteAppResponse
+	(*GetAppRequest)(nil),            // 30: writ.app.v3alpha.GetAppRequest
+	(*GetAppResponse)(nil),           // 31: writ.app.v3alpha.GetAppResponse
+	(*SearchAppsRequest)(nil),        // 32: writ.app.v3alpha.SearchAppsRequest
+	(*SearchAppsResponse)(nil),       // 33: writ.app.v3alpha.SearchAppsResponse
+	(*ActivateAppRequest)(nil),       // 34: writ.app.v3alpha.ActivateAppRequest
+	(*ActivateAppResponse)(nil),      // 35: writ.app.v3alpha.ActivateAppResponse
+	(*DeactivateAppRequest)(nil),     // 36: writ.app.v3alpha.DeactivateAppRequest
+	(*DeactivateAppResponse)(nil),    // 37: writ.app.v3alpha.DeactivateAppResponse
+	(*TrustAppRequest)(nil),          // 38: writ.app.v3alpha.TrustAppRequest
+	(*TrustAppResponse)(nil),         // 39: writ.app.v3alpha.TrustAppResponse
+	(*DistrustAppRequest)(nil),       // 40: writ.app.v3alpha.DistrustAppRequest
+	(*DistrustAppResponse)(nil),      // 41: writ.app.v3alpha.DistrustAppResponse
+	(*RegenerateSecretRequest)(nil),  // 42: writ.app.v3alpha.RegenerateSecretRequest
+	(*RegenerateSecretResponse)(nil), // 43: writ.app.v3alpha.RegenerateSecretResponse
+	(*CreateAppKeyRequest)(nil),      // 44: writ.app.v3alpha.CreateAppKeyRequest
+	(*CreateAppKeyResponse)(nil),     // 45: writ.app.v3alpha.CreateAppKeyResponse
+	(*DeleteAppKeyRequest)(nil),      // 46: writ.app.v3alpha.DeleteAppKeyRequest
+	(*DeleteAppKeyResponse)(nil),     // 47: writ.app.v3alpha.DeleteAppKeyResponse
+	(*SearchAppKeysRequest)(nil),     // 48: writ.app.v3alpha.SearchAppKeysRequest
+	(*SearchAppKeysResponse)(nil),    // 49: writ.app.v3alpha.SearchAppKeysResponse
+	(*AppKeySearchFilter)(nil),       // 50: writ.app.v3alpha.AppKeySearchFilter
+	(v3alpha.AccessTokenType)(0),     // 51: writ.object.v3alpha.AccessTokenType
+	(*durationpb.Duration)(nil),      // 52: google.protobuf.Duration
+	(*v3alpha.Details)(nil),          // 53: writ.object.v3alpha.Details
+	(v3alpha.EffectiveState)(0),      // 54: writ.object.v3alpha.EffectiveState
+	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
+	(*v3alpha.NameFilter)(nil),       // 56: writ.object.v3alpha.NameFilter
+	(*v3alpha.InIDsFilter)(nil),      // 57: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.IDFilter)(nil),         // 58: writ.object.v3alpha.IDFilter
+	(*v3alpha.StateFilter)(nil),      // 59: writ.object.v3alpha.StateFilter
+	(*v3alpha.RequestContext)(nil),   // 60: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),        // 61: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),      // 62: writ.object.v3alpha.ListDetails
+	(*v3alpha.TimestampFilter)(nil),  // 63: writ.object.v3alpha.TimestampFilter
 }
 var file_writ_app_v3alpha_app_service_proto_depIdxs = []int32{
-	10, // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	12, // 1: writ.app.v3alpha.App.api:type_name -> writ.app.v3alpha.APIConfig
-	11, // 2: writ.app.v3alpha.PatchApp.oidc:type_name -> writ.app.v3alpha.PatchOIDCConfig
-	13, // 3: writ.app.v3alpha.PatchApp.api:type_name -> writ.app.v3alpha.PatchAPIConfig
+	9,  // 0: writ.app.v3alpha.App.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	11, // 1: writ.app.v3alpha.App.api:type_name -> writ.app.v3alpha.APIConfig
+	10, // 2: writ.app.v3alpha.PatchApp.oidc:type_name -> writ.app.v3alpha.PatchOIDCConfig
+	12, // 3: writ.app.v3alpha.PatchApp.api:type_name -> writ.app.v3alpha.PatchAPIConfig
 	0,  // 4: writ.app.v3alpha.OIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseType
 	1,  // 5: writ.app.v3alpha.OIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantType
 	2,  // 6: writ.app.v3alpha.OIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 7: writ.app.v3alpha.OIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	4,  // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	48, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	14, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	14, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
-	16, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
-	17, // 13: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
+	51, // 8: writ.app.v3alpha.OIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	52, // 9: writ.app.v3alpha.OIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	13, // 10: writ.app.v3alpha.PatchOIDCConfig.redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	13, // 11: writ.app.v3alpha.PatchOIDCConfig.post_logout_redirect_uris:type_name -> writ.app.v3alpha.RedirectURIs
+	15, // 12: writ.app.v3alpha.PatchOIDCConfig.response_types:type_name -> writ.app.v3alpha.ResponseTypes
+	16, // 13: writ.app.v3alpha.PatchOIDCConfig.grant_types:type_name -> writ.app.v3alpha.GrantTypes
 	2,  // 14: writ.app.v3alpha.PatchOIDCConfig.application_type:type_name -> writ.app.v3alpha.ApplicationType
 	3,  // 15: writ.app.v3alpha.PatchOIDCConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	4,  // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	48, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
-	15, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
+	51, // 16: writ.app.v3alpha.PatchOIDCConfig.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	52, // 17: writ.app.v3alpha.PatchOIDCConfig.clock_skew:type_name -> google.protobuf.Duration
+	14, // 18: writ.app.v3alpha.PatchOIDCConfig.additional_origins:type_name -> writ.app.v3alpha.Origins
 	3,  // 19: writ.app.v3alpha.APIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	3,  // 20: writ.app.v3alpha.PatchAPIConfig.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
 	0,  // 21: writ.app.v3alpha.ResponseTypes.types:type_name -> writ.app.v3alpha.ResponseType
 	1,  // 22: writ.app.v3alpha.GrantTypes.types:type_name -> writ.app.v3alpha.GrantType
-	49, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
-	50, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
-	10, // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
-	12, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
-	19, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
-	5,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
-	48, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
-	51, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	49, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
-	51, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
-	52, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
-	53, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	54, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
-	54, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
-	55, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
-	20, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
-	8,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
-	49, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	9,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
-	49, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
-	18, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
-	56, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	57, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	6,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	24, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
-	58, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	6,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
-	18, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
-	49, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
-	21, // 54: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
-	49, // 55: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
-	22, // 56: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
-	49, // 57: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	49, // 58: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
-	57, // 59: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	7,  // 60: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	47, // 61: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
-	58, // 62: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	7,  // 63: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
-	23, // 64: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
-	53, // 65: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	59, // 66: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
-	25, // 67: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
-	27, // 68: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
-	29, // 69: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
-	31, // 70: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
-	33, // 71: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
-	35, // 72: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
-	37, // 73: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
-	39, // 74: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
-	41, // 75: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
-	43, // 76: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
-	45, // 77: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
-	26, // 78: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
-	28, // 79: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
-	30, // 80: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
-	32, // 81: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
-	34, // 82: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
-	36, // 83: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
-	38, // 84: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
-	40, // 85: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
-	42, // 86: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
-	44, // 87: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
-	46, // 88: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
-	78, // [78:89] is the sub-list for method output_type
-	67, // [67:78] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	53, // 23: writ.app.v3alpha.GetApp.details:type_name -> writ.object.v3alpha.Details
+	54, // 24: writ.app.v3alpha.GetApp.state:type_name -> writ.object.v3alpha.EffectiveState
+	9,  // 25: writ.app.v3alpha.GetApp.oidc:type_name -> writ.app.v3alpha.OIDCConfig
+	11, // 26: writ.app.v3alpha.GetApp.api:type_name -> writ.app.v3alpha.APIConfig
+	18, // 27: writ.app.v3alpha.GetApp.compliance_problems:type_name -> writ.app.v3alpha.ComplianceProblem
+	4,  // 28: writ.app.v3alpha.AppTypeFilter.type:type_name -> writ.app.v3alpha.AppType
+	52, // 29: writ.app.v3alpha.SecretRotation.overlap:type_name -> google.protobuf.Duration
+	55, // 30: writ.app.v3alpha.AppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	53, // 31: writ.app.v3alpha.GetAppKey.details:type_name -> writ.object.v3alpha.Details
+	55, // 32: writ.app.v3alpha.GetAppKey.expiration_date:type_name -> google.protobuf.Timestamp
+	56, // 33: writ.app.v3alpha.AppSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
+	57, // 34: writ.app.v3alpha.AppSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	58, // 35: writ.app.v3alpha.AppSearchFilter.project_id:type_name -> writ.object.v3alpha.IDFilter
+	58, // 36: writ.app.v3alpha.AppSearchFilter.client_id:type_name -> writ.object.v3alpha.IDFilter
+	59, // 37: writ.app.v3alpha.AppSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
+	19, // 38: writ.app.v3alpha.AppSearchFilter.type:type_name -> writ.app.v3alpha.AppTypeFilter
+	7,  // 39: writ.app.v3alpha.CreateAppRequest.app:type_name -> writ.app.v3alpha.App
+	53, // 40: writ.app.v3alpha.CreateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	8,  // 41: writ.app.v3alpha.PatchAppRequest.app:type_name -> writ.app.v3alpha.PatchApp
+	53, // 42: writ.app.v3alpha.PatchAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 43: writ.app.v3alpha.DeleteAppResponse.details:type_name -> writ.object.v3alpha.Details
+	17, // 44: writ.app.v3alpha.GetAppResponse.app:type_name -> writ.app.v3alpha.GetApp
+	60, // 45: writ.app.v3alpha.SearchAppsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	61, // 46: writ.app.v3alpha.SearchAppsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	5,  // 47: writ.app.v3alpha.SearchAppsRequest.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	23, // 48: writ.app.v3alpha.SearchAppsRequest.filters:type_name -> writ.app.v3alpha.AppSearchFilter
+	62, // 49: writ.app.v3alpha.SearchAppsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	5,  // 50: writ.app.v3alpha.SearchAppsResponse.sorting_column:type_name -> writ.app.v3alpha.AppFieldName
+	17, // 51: writ.app.v3alpha.SearchAppsResponse.result:type_name -> writ.app.v3alpha.GetApp
+	53, // 52: writ.app.v3alpha.ActivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 53: writ.app.v3alpha.DeactivateAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 54: writ.app.v3alpha.TrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 55: writ.app.v3alpha.DistrustAppResponse.details:type_name -> writ.object.v3alpha.Details
+	20, // 56: writ.app.v3alpha.RegenerateSecretRequest.rotation:type_name -> writ.app.v3alpha.SecretRotation
+	53, // 57: writ.app.v3alpha.RegenerateSecretResponse.details:type_name -> writ.object.v3alpha.Details
+	21, // 58: writ.app.v3alpha.CreateAppKeyRequest.key:type_name -> writ.app.v3alpha.AppKey
+	53, // 59: writ.app.v3alpha.CreateAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	53, // 60: writ.app.v3alpha.DeleteAppKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	61, // 61: writ.app.v3alpha.SearchAppKeysRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	6,  // 62: writ.app.v3alpha.SearchAppKeysRequest.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	50, // 63: writ.app.v3alpha.SearchAppKeysRequest.filters:type_name -> writ.app.v3alpha.AppKeySearchFilter
+	62, // 64: writ.app.v3alpha.SearchAppKeysResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	6,  // 65: writ.app.v3alpha.SearchAppKeysResponse.sorting_column:type_name -> writ.app.v3alpha.AppKeyFieldName
+	22, // 66: writ.app.v3alpha.SearchAppKeysResponse.result:type_name -> writ.app.v3alpha.GetAppKey
+	57, // 67: writ.app.v3alpha.AppKeySearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	63, // 68: writ.app.v3alpha.AppKeySearchFilter.expiration_date:type_name -> writ.object.v3alpha.TimestampFilter
+	24, // 69: writ.app.v3alpha.ServiceApps.CreateApp:input_type -> writ.app.v3alpha.CreateAppRequest
+	26, // 70: writ.app.v3alpha.ServiceApps.PatchApp:input_type -> writ.app.v3alpha.PatchAppRequest
+	28, // 71: writ.app.v3alpha.ServiceApps.DeleteApp:input_type -> writ.app.v3alpha.DeleteAppRequest
+	30, // 72: writ.app.v3alpha.ServiceApps.GetApp:input_type -> writ.app.v3alpha.GetAppRequest
+	32, // 73: writ.app.v3alpha.ServiceApps.SearchApps:input_type -> writ.app.v3alpha.SearchAppsRequest
+	34, // 74: writ.app.v3alpha.ServiceApps.ActivateApp:input_type -> writ.app.v3alpha.ActivateAppRequest
+	36, // 75: writ.app.v3alpha.ServiceApps.DeactivateApp:input_type -> writ.app.v3alpha.DeactivateAppRequest
+	38, // 76: writ.app.v3alpha.ServiceApps.TrustApp:input_type -> writ.app.v3alpha.TrustAppRequest
+	40, // 77: writ.app.v3alpha.ServiceApps.DistrustApp:input_type -> writ.app.v3alpha.DistrustAppRequest
+	42, // 78: writ.app.v3alpha.ServiceApps.RegenerateSecret:input_type -> writ.app.v3alpha.RegenerateSecretRequest
+	44, // 79: writ.app.v3alpha.ServiceApps.CreateAppKey:input_type -> writ.app.v3alpha.CreateAppKeyRequest
+	46, // 80: writ.app.v3alpha.ServiceApps.DeleteAppKey:input_type -> writ.app.v3alpha.DeleteAppKeyRequest
+	48, // 81: writ.app.v3alpha.ServiceApps.SearchAppKeys:input_type -> writ.app.v3alpha.SearchAppKeysRequest
+	25, // 82: writ.app.v3alpha.ServiceApps.CreateApp:output_type -> writ.app.v3alpha.CreateAppResponse
+	27, // 83: writ.app.v3alpha.ServiceApps.PatchApp:output_type -> writ.app.v3alpha.PatchAppResponse
+	29, // 84: writ.app.v3alpha.ServiceApps.DeleteApp:output_type -> writ.app.v3alpha.DeleteAppResponse
+	31, // 85: writ.app.v3alpha.ServiceApps.GetApp:output_type -> writ.app.v3alpha.GetAppResponse
+	33, // 86: writ.app.v3alpha.ServiceApps.SearchApps:output_type -> writ.app.v3alpha.SearchAppsResponse
+	35, // 87: writ.app.v3alpha.ServiceApps.ActivateApp:output_type -> writ.app.v3alpha.ActivateAppResponse
+	37, // 88: writ.app.v3alpha.ServiceApps.DeactivateApp:output_type -> writ.app.v3alpha.DeactivateAppResponse
+	39, // 89: writ.app.v3alpha.ServiceApps.TrustApp:output_type -> writ.app.v3alpha.TrustAppResponse
+	41, // 90: writ.app.v3alpha.ServiceApps.DistrustApp:output_type -> writ.app.v3alpha.DistrustAppResponse
+	43, // 91: writ.app.v3alpha.ServiceApps.RegenerateSecret:output_type -> writ.app.v3alpha.RegenerateSecretResponse
+	45, // 92: writ.app.v3alpha.ServiceApps.CreateAppKey:output_type -> writ.app.v3alpha.CreateAppKeyResponse
+	47, // 93: writ.app.v3alpha.ServiceApps.DeleteAppKey:output_type -> writ.app.v3alpha.DeleteAppKeyResponse
+	49, // 94: writ.app.v3alpha.ServiceApps.SearchAppKeys:output_type -> writ.app.v3alpha.SearchAppKeysResponse
+	82, // [82:95] is the sub-list for method output_type
+	69, // [69:82] is the sub-list for method input_type
+	69, // [69:69] is the sub-list for extension type_name
+	69, // [69:69] is the sub-list for extension extendee
+	0,  // [0:69] is the sub-list for field type_name
 }
 
 func init() { file_writ_app_v3alpha_app_service_proto_init() }
@@ -3665,7 +3848,7 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 		(*AppSearchFilter_State)(nil),
 		(*AppSearchFilter_Type)(nil),
 	}
-	file_writ_app_v3alpha_app_service_proto_msgTypes[39].OneofWrappers = []any{
+	file_writ_app_v3alpha_app_service_proto_msgTypes[43].OneofWrappers = []any{
 		(*AppKeySearchFilter_InIds)(nil),
 		(*AppKeySearchFilter_ExpirationDate)(nil),
 	}
@@ -3674,8 +3857,8 @@ func file_writ_app_v3alpha_app_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_app_v3alpha_app_service_proto_rawDesc), len(file_writ_app_v3alpha_app_service_proto_rawDesc)),
-			NumEnums:      8,
-			NumMessages:   40,
+			NumEnums:      7,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

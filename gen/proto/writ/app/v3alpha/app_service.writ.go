@@ -61,6 +61,18 @@ func (s *serviceAppsChained) DeactivateApp(ctx context.Context, req *DeactivateA
 	return wire.Call(ctx, s.chain, infoServiceAppsDeactivateApp, req, s.server.DeactivateApp)
 }
 
+var infoServiceAppsTrustApp = &grpc.UnaryServerInfo{FullMethod: ServiceApps_TrustApp_FullMethodName}
+
+func (s *serviceAppsChained) TrustApp(ctx context.Context, req *TrustAppRequest) (*TrustAppResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceAppsTrustApp, req, s.server.TrustApp)
+}
+
+var infoServiceAppsDistrustApp = &grpc.UnaryServerInfo{FullMethod: ServiceApps_DistrustApp_FullMethodName}
+
+func (s *serviceAppsChained) DistrustApp(ctx context.Context, req *DistrustAppRequest) (*DistrustAppResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceAppsDistrustApp, req, s.server.DistrustApp)
+}
+
 var infoServiceAppsRegenerateSecret = &grpc.UnaryServerInfo{FullMethod: ServiceApps_RegenerateSecret_FullMethodName}
 
 func (s *serviceAppsChained) RegenerateSecret(ctx context.Context, req *RegenerateSecretRequest) (*RegenerateSecretResponse, error) {
@@ -96,6 +108,8 @@ func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.U
 	t.Web(ServiceApps_SearchApps_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_SearchApps_FullMethodName, s.SearchApps, t.WebOptions...))
 	t.Web(ServiceApps_ActivateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_ActivateApp_FullMethodName, s.ActivateApp, t.WebOptions...))
 	t.Web(ServiceApps_DeactivateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeactivateApp_FullMethodName, s.DeactivateApp, t.WebOptions...))
+	t.Web(ServiceApps_TrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_TrustApp_FullMethodName, s.TrustApp, t.WebOptions...))
+	t.Web(ServiceApps_DistrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DistrustApp_FullMethodName, s.DistrustApp, t.WebOptions...))
 	t.Web(ServiceApps_RegenerateSecret_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_RegenerateSecret_FullMethodName, s.RegenerateSecret, t.WebOptions...))
 	t.Web(ServiceApps_CreateAppKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_CreateAppKey_FullMethodName, s.CreateAppKey, t.WebOptions...))
 	t.Web(ServiceApps_DeleteAppKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeleteAppKey_FullMethodName, s.DeleteAppKey, t.WebOptions...))
@@ -211,7 +225,7 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	b = strconv.AppendBool(b, m.GetDevelopmentMode())
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
-	b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 	b = append(b, ',')
 	b = append(b, "\"accessTokenRoleAssertion\":"...)
 	b = strconv.AppendBool(b, m.GetAccessTokenRoleAssertion())
@@ -236,6 +250,9 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, v)
 	}
 	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"plainJwtType\":"...)
+	b = strconv.AppendBool(b, m.GetPlainJwtType())
 	b = append(b, ',')
 	b = append(b, "\"skipNativeAppSuccessPage\":"...)
 	b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
@@ -291,7 +308,7 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	}
 	if m.AccessTokenType != nil {
 		b = append(b, "\"accessTokenType\":"...)
-		b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+		b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 		b = append(b, ',')
 	}
 	if m.AccessTokenRoleAssertion != nil {
@@ -317,6 +334,11 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	if v := m.GetAdditionalOrigins(); v != nil {
 		b = append(b, "\"additionalOrigins\":"...)
 		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if m.PlainJwtType != nil {
+		b = append(b, "\"plainJwtType\":"...)
+		b = strconv.AppendBool(b, m.GetPlainJwtType())
 		b = append(b, ',')
 	}
 	if m.SkipNativeAppSuccessPage != nil {
@@ -503,6 +525,9 @@ func (m *GetApp) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 	}
 	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"trusted\":"...)
+	b = strconv.AppendBool(b, m.GetTrusted())
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
@@ -884,6 +909,66 @@ func (m *DeactivateAppRequest) AppendJSON(b []byte) []byte {
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeactivateAppResponse) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetDetails(); v != nil {
+		b = append(b, "\"details\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TrustAppRequest) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TrustAppResponse) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetDetails(); v != nil {
+		b = append(b, "\"details\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *DistrustAppRequest) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *DistrustAppResponse) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	if v := m.GetDetails(); v != nil {

@@ -29,6 +29,8 @@ const (
 	ServiceApps_SearchApps_FullMethodName       = "/writ.app.v3alpha.ServiceApps/SearchApps"
 	ServiceApps_ActivateApp_FullMethodName      = "/writ.app.v3alpha.ServiceApps/ActivateApp"
 	ServiceApps_DeactivateApp_FullMethodName    = "/writ.app.v3alpha.ServiceApps/DeactivateApp"
+	ServiceApps_TrustApp_FullMethodName         = "/writ.app.v3alpha.ServiceApps/TrustApp"
+	ServiceApps_DistrustApp_FullMethodName      = "/writ.app.v3alpha.ServiceApps/DistrustApp"
 	ServiceApps_RegenerateSecret_FullMethodName = "/writ.app.v3alpha.ServiceApps/RegenerateSecret"
 	ServiceApps_CreateAppKey_FullMethodName     = "/writ.app.v3alpha.ServiceApps/CreateAppKey"
 	ServiceApps_DeleteAppKey_FullMethodName     = "/writ.app.v3alpha.ServiceApps/DeleteAppKey"
@@ -57,6 +59,13 @@ type ServiceAppsClient interface {
 	ActivateApp(ctx context.Context, in *ActivateAppRequest, opts ...grpc.CallOption) (*ActivateAppResponse, error)
 	// Makes an application inactive: it stays, but nothing can use it.
 	DeactivateApp(ctx context.Context, in *DeactivateAppRequest, opts ...grpc.CallOption) (*DeactivateAppResponse, error)
+	// Trusts an application with the rights of those who sign in to it. Tokens of one
+	// that is not trusted act at this API within the organization of the application
+	// only: with roles held there and, of its own users, for themselves. Whoever changes
+	// the settings, secrets or keys of a trusted application needs this permission too.
+	TrustApp(ctx context.Context, in *TrustAppRequest, opts ...grpc.CallOption) (*TrustAppResponse, error)
+	// Trusts an application no longer, its tokens of before included.
+	DistrustApp(ctx context.Context, in *DistrustAppRequest, opts ...grpc.CallOption) (*DistrustAppResponse, error)
 	// Makes a new client secret. The old one can stay good for a while, so that the
 	// application can be switched over without an interruption.
 	RegenerateSecret(ctx context.Context, in *RegenerateSecretRequest, opts ...grpc.CallOption) (*RegenerateSecretResponse, error)
@@ -147,6 +156,26 @@ func (c *serviceAppsClient) DeactivateApp(ctx context.Context, in *DeactivateApp
 	return out, nil
 }
 
+func (c *serviceAppsClient) TrustApp(ctx context.Context, in *TrustAppRequest, opts ...grpc.CallOption) (*TrustAppResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TrustAppResponse)
+	err := c.cc.Invoke(ctx, ServiceApps_TrustApp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *serviceAppsClient) DistrustApp(ctx context.Context, in *DistrustAppRequest, opts ...grpc.CallOption) (*DistrustAppResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DistrustAppResponse)
+	err := c.cc.Invoke(ctx, ServiceApps_DistrustApp_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *serviceAppsClient) RegenerateSecret(ctx context.Context, in *RegenerateSecretRequest, opts ...grpc.CallOption) (*RegenerateSecretResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RegenerateSecretResponse)
@@ -209,6 +238,13 @@ type ServiceAppsServer interface {
 	ActivateApp(context.Context, *ActivateAppRequest) (*ActivateAppResponse, error)
 	// Makes an application inactive: it stays, but nothing can use it.
 	DeactivateApp(context.Context, *DeactivateAppRequest) (*DeactivateAppResponse, error)
+	// Trusts an application with the rights of those who sign in to it. Tokens of one
+	// that is not trusted act at this API within the organization of the application
+	// only: with roles held there and, of its own users, for themselves. Whoever changes
+	// the settings, secrets or keys of a trusted application needs this permission too.
+	TrustApp(context.Context, *TrustAppRequest) (*TrustAppResponse, error)
+	// Trusts an application no longer, its tokens of before included.
+	DistrustApp(context.Context, *DistrustAppRequest) (*DistrustAppResponse, error)
 	// Makes a new client secret. The old one can stay good for a while, so that the
 	// application can be switched over without an interruption.
 	RegenerateSecret(context.Context, *RegenerateSecretRequest) (*RegenerateSecretResponse, error)
@@ -249,6 +285,12 @@ func (UnimplementedServiceAppsServer) ActivateApp(context.Context, *ActivateAppR
 }
 func (UnimplementedServiceAppsServer) DeactivateApp(context.Context, *DeactivateAppRequest) (*DeactivateAppResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeactivateApp not implemented")
+}
+func (UnimplementedServiceAppsServer) TrustApp(context.Context, *TrustAppRequest) (*TrustAppResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TrustApp not implemented")
+}
+func (UnimplementedServiceAppsServer) DistrustApp(context.Context, *DistrustAppRequest) (*DistrustAppResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DistrustApp not implemented")
 }
 func (UnimplementedServiceAppsServer) RegenerateSecret(context.Context, *RegenerateSecretRequest) (*RegenerateSecretResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RegenerateSecret not implemented")
@@ -409,6 +451,42 @@ func _ServiceApps_DeactivateApp_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ServiceApps_TrustApp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TrustAppRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServiceAppsServer).TrustApp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServiceApps_TrustApp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServiceAppsServer).TrustApp(ctx, req.(*TrustAppRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ServiceApps_DistrustApp_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DistrustAppRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServiceAppsServer).DistrustApp(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServiceApps_DistrustApp_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServiceAppsServer).DistrustApp(ctx, req.(*DistrustAppRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ServiceApps_RegenerateSecret_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(RegenerateSecretRequest)
 	if err := dec(in); err != nil {
@@ -515,6 +593,14 @@ var ServiceApps_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeactivateApp",
 			Handler:    _ServiceApps_DeactivateApp_Handler,
+		},
+		{
+			MethodName: "TrustApp",
+			Handler:    _ServiceApps_TrustApp_Handler,
+		},
+		{
+			MethodName: "DistrustApp",
+			Handler:    _ServiceApps_DistrustApp_Handler,
 		},
 		{
 			MethodName: "RegenerateSecret",

@@ -28,60 +28,60 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AuthenticatorType is what an authenticator is.
-type AuthenticatorType int32
+// SecondFactorType is what an authenticator is.
+type SecondFactorType int32
 
 const (
 	// Not a type.
-	AuthenticatorType_AUTHENTICATOR_TYPE_UNSPECIFIED AuthenticatorType = 0
+	SecondFactorType_SECOND_FACTOR_TYPE_UNSPECIFIED SecondFactorType = 0
 	// One-time passwords of an app (RFC 6238).
-	AuthenticatorType_AUTHENTICATOR_TYPE_TOTP AuthenticatorType = 1
+	SecondFactorType_SECOND_FACTOR_TYPE_TOTP SecondFactorType = 1
 	// One-time passwords by SMS.
-	AuthenticatorType_AUTHENTICATOR_TYPE_OTP_SMS AuthenticatorType = 2
+	SecondFactorType_SECOND_FACTOR_TYPE_OTP_SMS SecondFactorType = 2
 	// One-time passwords by e-mail.
-	AuthenticatorType_AUTHENTICATOR_TYPE_OTP_EMAIL AuthenticatorType = 3
+	SecondFactorType_SECOND_FACTOR_TYPE_OTP_EMAIL SecondFactorType = 3
 )
 
-// Enum value maps for AuthenticatorType.
+// Enum value maps for SecondFactorType.
 var (
-	AuthenticatorType_name = map[int32]string{
-		0: "AUTHENTICATOR_TYPE_UNSPECIFIED",
-		1: "AUTHENTICATOR_TYPE_TOTP",
-		2: "AUTHENTICATOR_TYPE_OTP_SMS",
-		3: "AUTHENTICATOR_TYPE_OTP_EMAIL",
+	SecondFactorType_name = map[int32]string{
+		0: "SECOND_FACTOR_TYPE_UNSPECIFIED",
+		1: "SECOND_FACTOR_TYPE_TOTP",
+		2: "SECOND_FACTOR_TYPE_OTP_SMS",
+		3: "SECOND_FACTOR_TYPE_OTP_EMAIL",
 	}
-	AuthenticatorType_value = map[string]int32{
-		"AUTHENTICATOR_TYPE_UNSPECIFIED": 0,
-		"AUTHENTICATOR_TYPE_TOTP":        1,
-		"AUTHENTICATOR_TYPE_OTP_SMS":     2,
-		"AUTHENTICATOR_TYPE_OTP_EMAIL":   3,
+	SecondFactorType_value = map[string]int32{
+		"SECOND_FACTOR_TYPE_UNSPECIFIED": 0,
+		"SECOND_FACTOR_TYPE_TOTP":        1,
+		"SECOND_FACTOR_TYPE_OTP_SMS":     2,
+		"SECOND_FACTOR_TYPE_OTP_EMAIL":   3,
 	}
 )
 
-func (x AuthenticatorType) Enum() *AuthenticatorType {
-	p := new(AuthenticatorType)
+func (x SecondFactorType) Enum() *SecondFactorType {
+	p := new(SecondFactorType)
 	*p = x
 	return p
 }
 
-func (x AuthenticatorType) String() string {
+func (x SecondFactorType) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (AuthenticatorType) Descriptor() protoreflect.EnumDescriptor {
+func (SecondFactorType) Descriptor() protoreflect.EnumDescriptor {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_enumTypes[0].Descriptor()
 }
 
-func (AuthenticatorType) Type() protoreflect.EnumType {
+func (SecondFactorType) Type() protoreflect.EnumType {
 	return &file_writ_authenticator_v3alpha_authenticator_service_proto_enumTypes[0]
 }
 
-func (x AuthenticatorType) Number() protoreflect.EnumNumber {
+func (x SecondFactorType) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use AuthenticatorType.Descriptor instead.
-func (AuthenticatorType) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use SecondFactorType.Descriptor instead.
+func (SecondFactorType) EnumDescriptor() ([]byte, []int) {
 	return file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP(), []int{0}
 }
 
@@ -397,7 +397,7 @@ type Authenticator struct {
 	// When and where it last changed.
 	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
 	// What it is.
-	Type AuthenticatorType `protobuf:"varint,2,opt,name=type,proto3,enum=writ.authenticator.v3alpha.AuthenticatorType" json:"type,omitempty"`
+	Type SecondFactorType `protobuf:"varint,2,opt,name=type,proto3,enum=writ.authenticator.v3alpha.SecondFactorType" json:"type,omitempty"`
 	// Where codes go: a phone number or an e-mail address.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	// Whether it counts.
@@ -443,11 +443,11 @@ func (x *Authenticator) GetDetails() *v3alpha.Details {
 	return nil
 }
 
-func (x *Authenticator) GetType() AuthenticatorType {
+func (x *Authenticator) GetType() SecondFactorType {
 	if x != nil {
 		return x.Type
 	}
-	return AuthenticatorType_AUTHENTICATOR_TYPE_UNSPECIFIED
+	return SecondFactorType_SECOND_FACTOR_TYPE_UNSPECIFIED
 }
 
 func (x *Authenticator) GetAddress() string {
@@ -1587,10 +1587,10 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"isVerifiedB\x0e\n" +
 	"\fverification\"\r\n" +
 	"\vOTPSendCode\"\x0f\n" +
-	"\rOTPReturnCode\"\xcd\x01\n" +
+	"\rOTPReturnCode\"\xcc\x01\n" +
 	"\rAuthenticator\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12A\n" +
-	"\x04type\x18\x02 \x01(\x0e2-.writ.authenticator.v3alpha.AuthenticatorTypeR\x04type\x12\x18\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12@\n" +
+	"\x04type\x18\x02 \x01(\x0e2,.writ.authenticator.v3alpha.SecondFactorTypeR\x04type\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1f\n" +
 	"\vis_verified\x18\x04 \x01(\bR\n" +
 	"isVerified\"5\n" +
@@ -1679,12 +1679,12 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"\x05query\x18\x02 \x01(\v2\x1e.writ.object.v3alpha.ListQueryR\x05query\"\xa3\x01\n" +
 	"\x1aListAuthenticatorsResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12A\n" +
-	"\x06result\x18\x02 \x03(\v2).writ.authenticator.v3alpha.AuthenticatorR\x06result*\x96\x01\n" +
-	"\x11AuthenticatorType\x12\"\n" +
-	"\x1eAUTHENTICATOR_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17AUTHENTICATOR_TYPE_TOTP\x10\x01\x12\x1e\n" +
-	"\x1aAUTHENTICATOR_TYPE_OTP_SMS\x10\x02\x12 \n" +
-	"\x1cAUTHENTICATOR_TYPE_OTP_EMAIL\x10\x032\xb4\x0f\n" +
+	"\x06result\x18\x02 \x03(\v2).writ.authenticator.v3alpha.AuthenticatorR\x06result*\x95\x01\n" +
+	"\x10SecondFactorType\x12\"\n" +
+	"\x1eSECOND_FACTOR_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
+	"\x17SECOND_FACTOR_TYPE_TOTP\x10\x01\x12\x1e\n" +
+	"\x1aSECOND_FACTOR_TYPE_OTP_SMS\x10\x02\x12 \n" +
+	"\x1cSECOND_FACTOR_TYPE_OTP_EMAIL\x10\x032\xb4\x0f\n" +
 	"\x19ServiceUserAuthenticators\x12\xa6\x01\n" +
 	"\aAddTOTP\x12*.writ.authenticator.v3alpha.AddTOTPRequest\x1a+.writ.authenticator.v3alpha.AddTOTPResponse\"B\xca\xc1\x18\x19\n" +
 	"\x02\xc9\x01\x12\n" +
@@ -1726,7 +1726,7 @@ func file_writ_authenticator_v3alpha_authenticator_service_proto_rawDescGZIP() [
 var file_writ_authenticator_v3alpha_authenticator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_writ_authenticator_v3alpha_authenticator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_writ_authenticator_v3alpha_authenticator_service_proto_goTypes = []any{
-	(AuthenticatorType)(0),             // 0: writ.authenticator.v3alpha.AuthenticatorType
+	(SecondFactorType)(0),              // 0: writ.authenticator.v3alpha.SecondFactorType
 	(*OTPPhone)(nil),                   // 1: writ.authenticator.v3alpha.OTPPhone
 	(*OTPEmail)(nil),                   // 2: writ.authenticator.v3alpha.OTPEmail
 	(*OTPSendCode)(nil),                // 3: writ.authenticator.v3alpha.OTPSendCode
@@ -1762,7 +1762,7 @@ var file_writ_authenticator_v3alpha_authenticator_service_proto_depIdxs = []int3
 	3,  // 2: writ.authenticator.v3alpha.OTPEmail.send_code:type_name -> writ.authenticator.v3alpha.OTPSendCode
 	4,  // 3: writ.authenticator.v3alpha.OTPEmail.return_code:type_name -> writ.authenticator.v3alpha.OTPReturnCode
 	26, // 4: writ.authenticator.v3alpha.Authenticator.details:type_name -> writ.object.v3alpha.Details
-	0,  // 5: writ.authenticator.v3alpha.Authenticator.type:type_name -> writ.authenticator.v3alpha.AuthenticatorType
+	0,  // 5: writ.authenticator.v3alpha.Authenticator.type:type_name -> writ.authenticator.v3alpha.SecondFactorType
 	26, // 6: writ.authenticator.v3alpha.AddTOTPResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 7: writ.authenticator.v3alpha.VerifyTOTPResponse.details:type_name -> writ.object.v3alpha.Details
 	26, // 8: writ.authenticator.v3alpha.RemoveTOTPResponse.details:type_name -> writ.object.v3alpha.Details

@@ -178,7 +178,7 @@ func (m *Authenticator) AppendJSON(b []byte) []byte {
 		b = append(b, ',')
 	}
 	b = append(b, "\"type\":"...)
-	b = wire.AppendEnum(b, m.GetType(), AuthenticatorType_name)
+	b = wire.AppendEnum(b, m.GetType(), SecondFactorType_name)
 	b = append(b, ',')
 	b = append(b, "\"address\":"...)
 	b = wire.AppendString(b, m.GetAddress())

@@ -8,6 +8,7 @@ package event
 
 import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -209,6 +210,80 @@ func (*ApplicationReactivated) Descriptor() ([]byte, []int) {
 	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{3}
 }
 
+// ApplicationTrusted is appended when an application is trusted.
+type ApplicationTrusted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationTrusted) Reset() {
+	*x = ApplicationTrusted{}
+	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationTrusted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationTrusted) ProtoMessage() {}
+
+func (x *ApplicationTrusted) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationTrusted.ProtoReflect.Descriptor instead.
+func (*ApplicationTrusted) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{4}
+}
+
+// ApplicationDistrusted is appended when an application is trusted no longer.
+type ApplicationDistrusted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ApplicationDistrusted) Reset() {
+	*x = ApplicationDistrusted{}
+	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ApplicationDistrusted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ApplicationDistrusted) ProtoMessage() {}
+
+func (x *ApplicationDistrusted) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ApplicationDistrusted.ProtoReflect.Descriptor instead.
+func (*ApplicationDistrusted) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{5}
+}
+
 // ApplicationRemoved is appended when an application is deleted.
 type ApplicationRemoved struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -222,7 +297,7 @@ type ApplicationRemoved struct {
 
 func (x *ApplicationRemoved) Reset() {
 	*x = ApplicationRemoved{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	mi := &file_writ_event_v1_app_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -234,7 +309,7 @@ func (x *ApplicationRemoved) String() string {
 func (*ApplicationRemoved) ProtoMessage() {}
 
 func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[4]
+	mi := &file_writ_event_v1_app_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -247,7 +322,7 @@ func (x *ApplicationRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationRemoved.ProtoReflect.Descriptor instead.
 func (*ApplicationRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{4}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ApplicationRemoved) GetProjectId() string {
@@ -282,7 +357,7 @@ type ApplicationOIDCConfigAdded struct {
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha1.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -293,6 +368,8 @@ type ApplicationOIDCConfigAdded struct {
 	ClockSkew *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT.
+	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page that says so.
 	SkipNativeAppSuccessPage bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3" json:"skip_native_app_success_page,omitempty"`
 	// Where logouts of users are told to, if anywhere.
@@ -303,7 +380,7 @@ type ApplicationOIDCConfigAdded struct {
 
 func (x *ApplicationOIDCConfigAdded) Reset() {
 	*x = ApplicationOIDCConfigAdded{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	mi := &file_writ_event_v1_app_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -315,7 +392,7 @@ func (x *ApplicationOIDCConfigAdded) String() string {
 func (*ApplicationOIDCConfigAdded) ProtoMessage() {}
 
 func (x *ApplicationOIDCConfigAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[5]
+	mi := &file_writ_event_v1_app_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -328,7 +405,7 @@ func (x *ApplicationOIDCConfigAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationOIDCConfigAdded.ProtoReflect.Descriptor instead.
 func (*ApplicationOIDCConfigAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{5}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ApplicationOIDCConfigAdded) GetRedirectUris() []string {
@@ -380,11 +457,11 @@ func (x *ApplicationOIDCConfigAdded) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigAdded) GetAccessTokenType() v3alpha.AccessTokenType {
+func (x *ApplicationOIDCConfigAdded) GetAccessTokenType() v3alpha1.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return v3alpha.AccessTokenType(0)
+	return v3alpha1.AccessTokenType(0)
 }
 
 func (x *ApplicationOIDCConfigAdded) GetAccessTokenRoleAssertion() bool {
@@ -422,6 +499,13 @@ func (x *ApplicationOIDCConfigAdded) GetAdditionalOrigins() []string {
 	return nil
 }
 
+func (x *ApplicationOIDCConfigAdded) GetPlainJwtType() bool {
+	if x != nil {
+		return x.PlainJwtType
+	}
+	return false
+}
+
 func (x *ApplicationOIDCConfigAdded) GetSkipNativeAppSuccessPage() bool {
 	if x != nil {
 		return x.SkipNativeAppSuccessPage
@@ -454,7 +538,7 @@ type ApplicationOIDCConfigChanged struct {
 	// Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment.
 	DevelopmentMode *bool `protobuf:"varint,7,opt,name=development_mode,json=developmentMode,proto3,oneof" json:"development_mode,omitempty"`
 	// The form of access tokens.
-	AccessTokenType *v3alpha.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.app.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
+	AccessTokenType *v3alpha1.AccessTokenType `protobuf:"varint,8,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
 	// Whether access tokens in the form JWT carry the roles of the user.
 	AccessTokenRoleAssertion *bool `protobuf:"varint,9,opt,name=access_token_role_assertion,json=accessTokenRoleAssertion,proto3,oneof" json:"access_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the roles of the user.
@@ -465,6 +549,8 @@ type ApplicationOIDCConfigChanged struct {
 	ClockSkew *durationpb.Duration `protobuf:"bytes,12,opt,name=clock_skew,json=clockSkew,proto3" json:"clock_skew,omitempty"`
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
+	// Whether the header typ of access tokens in the form JWT says JWT.
+	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
 	// Whether a native application is opened at once after a login, without a page that says so.
 	SkipNativeAppSuccessPage *bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3,oneof" json:"skip_native_app_success_page,omitempty"`
 	// Where logouts of users are told to, if anywhere.
@@ -475,7 +561,7 @@ type ApplicationOIDCConfigChanged struct {
 
 func (x *ApplicationOIDCConfigChanged) Reset() {
 	*x = ApplicationOIDCConfigChanged{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[6]
+	mi := &file_writ_event_v1_app_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +573,7 @@ func (x *ApplicationOIDCConfigChanged) String() string {
 func (*ApplicationOIDCConfigChanged) ProtoMessage() {}
 
 func (x *ApplicationOIDCConfigChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[6]
+	mi := &file_writ_event_v1_app_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +586,7 @@ func (x *ApplicationOIDCConfigChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationOIDCConfigChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationOIDCConfigChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{6}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ApplicationOIDCConfigChanged) GetRedirectUris() []string {
@@ -552,11 +638,11 @@ func (x *ApplicationOIDCConfigChanged) GetDevelopmentMode() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigChanged) GetAccessTokenType() v3alpha.AccessTokenType {
+func (x *ApplicationOIDCConfigChanged) GetAccessTokenType() v3alpha1.AccessTokenType {
 	if x != nil && x.AccessTokenType != nil {
 		return *x.AccessTokenType
 	}
-	return v3alpha.AccessTokenType(0)
+	return v3alpha1.AccessTokenType(0)
 }
 
 func (x *ApplicationOIDCConfigChanged) GetAccessTokenRoleAssertion() bool {
@@ -594,6 +680,13 @@ func (x *ApplicationOIDCConfigChanged) GetAdditionalOrigins() []string {
 	return nil
 }
 
+func (x *ApplicationOIDCConfigChanged) GetPlainJwtType() bool {
+	if x != nil && x.PlainJwtType != nil {
+		return *x.PlainJwtType
+	}
+	return false
+}
+
 func (x *ApplicationOIDCConfigChanged) GetSkipNativeAppSuccessPage() bool {
 	if x != nil && x.SkipNativeAppSuccessPage != nil {
 		return *x.SkipNativeAppSuccessPage
@@ -619,7 +712,7 @@ type ApplicationAPIConfigAdded struct {
 
 func (x *ApplicationAPIConfigAdded) Reset() {
 	*x = ApplicationAPIConfigAdded{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[7]
+	mi := &file_writ_event_v1_app_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -631,7 +724,7 @@ func (x *ApplicationAPIConfigAdded) String() string {
 func (*ApplicationAPIConfigAdded) ProtoMessage() {}
 
 func (x *ApplicationAPIConfigAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[7]
+	mi := &file_writ_event_v1_app_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -644,7 +737,7 @@ func (x *ApplicationAPIConfigAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationAPIConfigAdded.ProtoReflect.Descriptor instead.
 func (*ApplicationAPIConfigAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{7}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ApplicationAPIConfigAdded) GetAuthMethodType() v3alpha.AuthMethodType {
@@ -665,7 +758,7 @@ type ApplicationAPIConfigChanged struct {
 
 func (x *ApplicationAPIConfigChanged) Reset() {
 	*x = ApplicationAPIConfigChanged{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[8]
+	mi := &file_writ_event_v1_app_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +770,7 @@ func (x *ApplicationAPIConfigChanged) String() string {
 func (*ApplicationAPIConfigChanged) ProtoMessage() {}
 
 func (x *ApplicationAPIConfigChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[8]
+	mi := &file_writ_event_v1_app_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +783,7 @@ func (x *ApplicationAPIConfigChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationAPIConfigChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationAPIConfigChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{8}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApplicationAPIConfigChanged) GetAuthMethodType() v3alpha.AuthMethodType {
@@ -711,7 +804,7 @@ type ApplicationSecretChanged struct {
 
 func (x *ApplicationSecretChanged) Reset() {
 	*x = ApplicationSecretChanged{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[9]
+	mi := &file_writ_event_v1_app_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -723,7 +816,7 @@ func (x *ApplicationSecretChanged) String() string {
 func (*ApplicationSecretChanged) ProtoMessage() {}
 
 func (x *ApplicationSecretChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[9]
+	mi := &file_writ_event_v1_app_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -736,7 +829,7 @@ func (x *ApplicationSecretChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationSecretChanged.ProtoReflect.Descriptor instead.
 func (*ApplicationSecretChanged) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ApplicationSecretChanged) GetOldSecretUntil() *timestamppb.Timestamp {
@@ -759,7 +852,7 @@ type ApplicationKeyAdded struct {
 
 func (x *ApplicationKeyAdded) Reset() {
 	*x = ApplicationKeyAdded{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[10]
+	mi := &file_writ_event_v1_app_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -771,7 +864,7 @@ func (x *ApplicationKeyAdded) String() string {
 func (*ApplicationKeyAdded) ProtoMessage() {}
 
 func (x *ApplicationKeyAdded) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[10]
+	mi := &file_writ_event_v1_app_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -784,7 +877,7 @@ func (x *ApplicationKeyAdded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationKeyAdded.ProtoReflect.Descriptor instead.
 func (*ApplicationKeyAdded) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{10}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ApplicationKeyAdded) GetAppId() string {
@@ -812,7 +905,7 @@ type ApplicationKeyRemoved struct {
 
 func (x *ApplicationKeyRemoved) Reset() {
 	*x = ApplicationKeyRemoved{}
-	mi := &file_writ_event_v1_app_proto_msgTypes[11]
+	mi := &file_writ_event_v1_app_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -824,7 +917,7 @@ func (x *ApplicationKeyRemoved) String() string {
 func (*ApplicationKeyRemoved) ProtoMessage() {}
 
 func (x *ApplicationKeyRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_app_proto_msgTypes[11]
+	mi := &file_writ_event_v1_app_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -837,7 +930,7 @@ func (x *ApplicationKeyRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationKeyRemoved.ProtoReflect.Descriptor instead.
 func (*ApplicationKeyRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{11}
+	return file_writ_event_v1_app_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ApplicationKeyRemoved) GetAppId() string {
@@ -851,7 +944,7 @@ var File_writ_event_v1_app_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
-	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
+	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
 	"\x10ApplicationAdded\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -865,12 +958,16 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x16ApplicationDeactivated:*\xd2\xc1\x18&\n" +
 	"\x1fproject.application.deactivated\x12\x03app\"D\n" +
 	"\x16ApplicationReactivated:*\xd2\xc1\x18&\n" +
-	"\x1fproject.application.reactivated\x12\x03app\"x\n" +
+	"\x1fproject.application.reactivated\x12\x03app\"<\n" +
+	"\x12ApplicationTrusted:&\xd2\xc1\x18\"\n" +
+	"\x1bproject.application.trusted\x12\x03app\"B\n" +
+	"\x15ApplicationDistrusted:)\xd2\xc1\x18%\n" +
+	"\x1eproject.application.distrusted\x12\x03app\"x\n" +
 	"\x12ApplicationRemoved\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId:&\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\"\xdc\a\n" +
+	"\x1bproject.application.removed\x12\x03app\"\x85\b\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -879,18 +976,20 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"grantTypes\x12L\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeR\x0fapplicationType\x12J\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeR\x0eauthMethodType\x12)\n" +
-	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12M\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12=\n" +
+	"\x10development_mode\x18\a \x01(\bR\x0fdevelopmentMode\x12P\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12=\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bR\x18accessTokenRoleAssertion\x125\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bR\x14idTokenRoleAssertion\x12=\n" +
 	"\x1bid_token_userinfo_assertion\x18\v \x01(\bR\x18idTokenUserinfoAssertion\x128\n" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
-	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12>\n" +
+	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12$\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12>\n" +
 	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x125\n" +
 	"\x17back_channel_logout_uri\x18\x0f \x01(\tR\x14backChannelLogoutUri:0\xd2\xc1\x18,\n" +
-	"%project.application.config.oidc.added\x12\x03app\"\xfb\t\n" +
+	"%project.application.config.oidc.added\x12\x03app\"\xbc\n" +
+	"\n" +
 	"\x1cApplicationOIDCConfigChanged\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -899,17 +998,18 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"grantTypes\x12Q\n" +
 	"\x10application_type\x18\x05 \x01(\x0e2!.writ.app.v3alpha.ApplicationTypeH\x00R\x0fapplicationType\x88\x01\x01\x12O\n" +
 	"\x10auth_method_type\x18\x06 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeH\x01R\x0eauthMethodType\x88\x01\x01\x12.\n" +
-	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12R\n" +
-	"\x11access_token_type\x18\b \x01(\x0e2!.writ.app.v3alpha.AccessTokenTypeH\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
+	"\x10development_mode\x18\a \x01(\bH\x02R\x0fdevelopmentMode\x88\x01\x01\x12U\n" +
+	"\x11access_token_type\x18\b \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeH\x03R\x0faccessTokenType\x88\x01\x01\x12B\n" +
 	"\x1baccess_token_role_assertion\x18\t \x01(\bH\x04R\x18accessTokenRoleAssertion\x88\x01\x01\x12:\n" +
 	"\x17id_token_role_assertion\x18\n" +
 	" \x01(\bH\x05R\x14idTokenRoleAssertion\x88\x01\x01\x12B\n" +
 	"\x1bid_token_userinfo_assertion\x18\v \x01(\bH\x06R\x18idTokenUserinfoAssertion\x88\x01\x01\x128\n" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
-	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12C\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\aR\x18skipNativeAppSuccessPage\x88\x01\x01\x12:\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tH\bR\x14backChannelLogoutUri\x88\x01\x01:2\xd2\xc1\x18.\n" +
+	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12)\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12C\n" +
+	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\bR\x18skipNativeAppSuccessPage\x88\x01\x01\x12:\n" +
+	"\x17back_channel_logout_uri\x18\x0f \x01(\tH\tR\x14backChannelLogoutUri\x88\x01\x01:2\xd2\xc1\x18.\n" +
 	"'project.application.config.oidc.changed\x12\x03appB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
@@ -917,7 +1017,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x12_access_token_typeB\x1e\n" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
-	"\x1c_id_token_userinfo_assertionB\x1f\n" +
+	"\x1c_id_token_userinfo_assertionB\x11\n" +
+	"\x0f_plain_jwt_typeB\x1f\n" +
 	"\x1d_skip_native_app_success_pageB\x1a\n" +
 	"\x18_back_channel_logout_uri\"\x98\x01\n" +
 	"\x19ApplicationAPIConfigAdded\x12J\n" +
@@ -950,45 +1051,47 @@ func file_writ_event_v1_app_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_app_proto_rawDescData
 }
 
-var file_writ_event_v1_app_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_writ_event_v1_app_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_writ_event_v1_app_proto_goTypes = []any{
 	(*ApplicationAdded)(nil),             // 0: writ.event.v1.ApplicationAdded
 	(*ApplicationChanged)(nil),           // 1: writ.event.v1.ApplicationChanged
 	(*ApplicationDeactivated)(nil),       // 2: writ.event.v1.ApplicationDeactivated
 	(*ApplicationReactivated)(nil),       // 3: writ.event.v1.ApplicationReactivated
-	(*ApplicationRemoved)(nil),           // 4: writ.event.v1.ApplicationRemoved
-	(*ApplicationOIDCConfigAdded)(nil),   // 5: writ.event.v1.ApplicationOIDCConfigAdded
-	(*ApplicationOIDCConfigChanged)(nil), // 6: writ.event.v1.ApplicationOIDCConfigChanged
-	(*ApplicationAPIConfigAdded)(nil),    // 7: writ.event.v1.ApplicationAPIConfigAdded
-	(*ApplicationAPIConfigChanged)(nil),  // 8: writ.event.v1.ApplicationAPIConfigChanged
-	(*ApplicationSecretChanged)(nil),     // 9: writ.event.v1.ApplicationSecretChanged
-	(*ApplicationKeyAdded)(nil),          // 10: writ.event.v1.ApplicationKeyAdded
-	(*ApplicationKeyRemoved)(nil),        // 11: writ.event.v1.ApplicationKeyRemoved
-	(v3alpha.ResponseType)(0),            // 12: writ.app.v3alpha.ResponseType
-	(v3alpha.GrantType)(0),               // 13: writ.app.v3alpha.GrantType
-	(v3alpha.ApplicationType)(0),         // 14: writ.app.v3alpha.ApplicationType
-	(v3alpha.AuthMethodType)(0),          // 15: writ.app.v3alpha.AuthMethodType
-	(v3alpha.AccessTokenType)(0),         // 16: writ.app.v3alpha.AccessTokenType
-	(*durationpb.Duration)(nil),          // 17: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),        // 18: google.protobuf.Timestamp
+	(*ApplicationTrusted)(nil),           // 4: writ.event.v1.ApplicationTrusted
+	(*ApplicationDistrusted)(nil),        // 5: writ.event.v1.ApplicationDistrusted
+	(*ApplicationRemoved)(nil),           // 6: writ.event.v1.ApplicationRemoved
+	(*ApplicationOIDCConfigAdded)(nil),   // 7: writ.event.v1.ApplicationOIDCConfigAdded
+	(*ApplicationOIDCConfigChanged)(nil), // 8: writ.event.v1.ApplicationOIDCConfigChanged
+	(*ApplicationAPIConfigAdded)(nil),    // 9: writ.event.v1.ApplicationAPIConfigAdded
+	(*ApplicationAPIConfigChanged)(nil),  // 10: writ.event.v1.ApplicationAPIConfigChanged
+	(*ApplicationSecretChanged)(nil),     // 11: writ.event.v1.ApplicationSecretChanged
+	(*ApplicationKeyAdded)(nil),          // 12: writ.event.v1.ApplicationKeyAdded
+	(*ApplicationKeyRemoved)(nil),        // 13: writ.event.v1.ApplicationKeyRemoved
+	(v3alpha.ResponseType)(0),            // 14: writ.app.v3alpha.ResponseType
+	(v3alpha.GrantType)(0),               // 15: writ.app.v3alpha.GrantType
+	(v3alpha.ApplicationType)(0),         // 16: writ.app.v3alpha.ApplicationType
+	(v3alpha.AuthMethodType)(0),          // 17: writ.app.v3alpha.AuthMethodType
+	(v3alpha1.AccessTokenType)(0),        // 18: writ.object.v3alpha.AccessTokenType
+	(*durationpb.Duration)(nil),          // 19: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),        // 20: google.protobuf.Timestamp
 }
 var file_writ_event_v1_app_proto_depIdxs = []int32{
-	12, // 0: writ.event.v1.ApplicationOIDCConfigAdded.response_types:type_name -> writ.app.v3alpha.ResponseType
-	13, // 1: writ.event.v1.ApplicationOIDCConfigAdded.grant_types:type_name -> writ.app.v3alpha.GrantType
-	14, // 2: writ.event.v1.ApplicationOIDCConfigAdded.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	15, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	16, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	17, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
-	12, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
-	13, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
-	14, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
-	15, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	16, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.app.v3alpha.AccessTokenType
-	17, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
-	15, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	15, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
-	18, // 14: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
-	18, // 15: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	14, // 0: writ.event.v1.ApplicationOIDCConfigAdded.response_types:type_name -> writ.app.v3alpha.ResponseType
+	15, // 1: writ.event.v1.ApplicationOIDCConfigAdded.grant_types:type_name -> writ.app.v3alpha.GrantType
+	16, // 2: writ.event.v1.ApplicationOIDCConfigAdded.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	17, // 3: writ.event.v1.ApplicationOIDCConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	18, // 4: writ.event.v1.ApplicationOIDCConfigAdded.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	19, // 5: writ.event.v1.ApplicationOIDCConfigAdded.clock_skew:type_name -> google.protobuf.Duration
+	14, // 6: writ.event.v1.ApplicationOIDCConfigChanged.response_types:type_name -> writ.app.v3alpha.ResponseType
+	15, // 7: writ.event.v1.ApplicationOIDCConfigChanged.grant_types:type_name -> writ.app.v3alpha.GrantType
+	16, // 8: writ.event.v1.ApplicationOIDCConfigChanged.application_type:type_name -> writ.app.v3alpha.ApplicationType
+	17, // 9: writ.event.v1.ApplicationOIDCConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	18, // 10: writ.event.v1.ApplicationOIDCConfigChanged.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	19, // 11: writ.event.v1.ApplicationOIDCConfigChanged.clock_skew:type_name -> google.protobuf.Duration
+	17, // 12: writ.event.v1.ApplicationAPIConfigAdded.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	17, // 13: writ.event.v1.ApplicationAPIConfigChanged.auth_method_type:type_name -> writ.app.v3alpha.AuthMethodType
+	20, // 14: writ.event.v1.ApplicationSecretChanged.old_secret_until:type_name -> google.protobuf.Timestamp
+	20, // 15: writ.event.v1.ApplicationKeyAdded.expiration_date:type_name -> google.protobuf.Timestamp
 	16, // [16:16] is the sub-list for method output_type
 	16, // [16:16] is the sub-list for method input_type
 	16, // [16:16] is the sub-list for extension type_name
@@ -1002,15 +1105,15 @@ func file_writ_event_v1_app_proto_init() {
 		return
 	}
 	file_writ_event_v1_app_proto_msgTypes[1].OneofWrappers = []any{}
-	file_writ_event_v1_app_proto_msgTypes[6].OneofWrappers = []any{}
 	file_writ_event_v1_app_proto_msgTypes[8].OneofWrappers = []any{}
+	file_writ_event_v1_app_proto_msgTypes[10].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_app_proto_rawDesc), len(file_writ_event_v1_app_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,6 +6,7 @@ package event
 import (
 	wire "github.com/writ-id/writ/contracts/generate/wire"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	strconv "strconv"
 )
 
@@ -55,6 +56,20 @@ func (m *ApplicationDeactivated) AppendJSON(b []byte) []byte {
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ApplicationReactivated) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *ApplicationTrusted) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *ApplicationDistrusted) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
 }
@@ -131,7 +146,7 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 	b = strconv.AppendBool(b, m.GetDevelopmentMode())
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
-	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
+	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha1.AccessTokenType_name)
 	b = append(b, ',')
 	b = append(b, "\"accessTokenRoleAssertion\":"...)
 	b = strconv.AppendBool(b, m.GetAccessTokenRoleAssertion())
@@ -156,6 +171,9 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 		b = wire.AppendString(b, v)
 	}
 	b = append(b, ']')
+	b = append(b, ',')
+	b = append(b, "\"plainJwtType\":"...)
+	b = strconv.AppendBool(b, m.GetPlainJwtType())
 	b = append(b, ',')
 	b = append(b, "\"skipNativeAppSuccessPage\":"...)
 	b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
@@ -231,7 +249,7 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	}
 	if m.AccessTokenType != nil {
 		b = append(b, "\"accessTokenType\":"...)
-		b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
+		b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha1.AccessTokenType_name)
 		b = append(b, ',')
 	}
 	if m.AccessTokenRoleAssertion != nil {
@@ -264,6 +282,11 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	if m.PlainJwtType != nil {
+		b = append(b, "\"plainJwtType\":"...)
+		b = strconv.AppendBool(b, m.GetPlainJwtType())
+		b = append(b, ',')
+	}
 	if m.SkipNativeAppSuccessPage != nil {
 		b = append(b, "\"skipNativeAppSuccessPage\":"...)
 		b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())

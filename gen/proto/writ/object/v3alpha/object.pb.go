@@ -282,6 +282,59 @@ func (TextFilterMethod) EnumDescriptor() ([]byte, []int) {
 	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
 }
 
+// AccessTokenType is the form of access tokens.
+type AccessTokenType int32
+
+const (
+	// The default: BEARER.
+	AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED AccessTokenType = 0
+	// Opaque: a random text that only this product understands.
+	AccessTokenType_ACCESS_TOKEN_TYPE_BEARER AccessTokenType = 1
+	// A signed JWT.
+	AccessTokenType_ACCESS_TOKEN_TYPE_JWT AccessTokenType = 2
+)
+
+// Enum value maps for AccessTokenType.
+var (
+	AccessTokenType_name = map[int32]string{
+		0: "ACCESS_TOKEN_TYPE_UNSPECIFIED",
+		1: "ACCESS_TOKEN_TYPE_BEARER",
+		2: "ACCESS_TOKEN_TYPE_JWT",
+	}
+	AccessTokenType_value = map[string]int32{
+		"ACCESS_TOKEN_TYPE_UNSPECIFIED": 0,
+		"ACCESS_TOKEN_TYPE_BEARER":      1,
+		"ACCESS_TOKEN_TYPE_JWT":         2,
+	}
+)
+
+func (x AccessTokenType) Enum() *AccessTokenType {
+	p := new(AccessTokenType)
+	*p = x
+	return p
+}
+
+func (x AccessTokenType) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_object_v3alpha_object_proto_enumTypes[4].Descriptor()
+}
+
+func (AccessTokenType) Type() protoreflect.EnumType {
+	return &file_writ_object_v3alpha_object_proto_enumTypes[4]
+}
+
+func (x AccessTokenType) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use AccessTokenType.Descriptor instead.
+func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
+}
+
 // Details says when and where a resource last changed.
 type Details struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1198,7 +1251,11 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x1bTEXT_FILTER_METHOD_CONTAINS\x10\x04\x12+\n" +
 	"'TEXT_FILTER_METHOD_CONTAINS_IGNORE_CASE\x10\x05\x12 \n" +
 	"\x1cTEXT_FILTER_METHOD_ENDS_WITH\x10\x06\x12,\n" +
-	"(TEXT_FILTER_METHOD_ENDS_WITH_IGNORE_CASE\x10\aB>Z<github.com/writ-id/writ/gen/proto/writ/object/v3alpha;objectb\x06proto3"
+	"(TEXT_FILTER_METHOD_ENDS_WITH_IGNORE_CASE\x10\a*m\n" +
+	"\x0fAccessTokenType\x12!\n" +
+	"\x1dACCESS_TOKEN_TYPE_UNSPECIFIED\x10\x00\x12\x1c\n" +
+	"\x18ACCESS_TOKEN_TYPE_BEARER\x10\x01\x12\x19\n" +
+	"\x15ACCESS_TOKEN_TYPE_JWT\x10\x02B>Z<github.com/writ-id/writ/gen/proto/writ/object/v3alpha;objectb\x06proto3"
 
 var (
 	file_writ_object_v3alpha_object_proto_rawDescOnce sync.Once
@@ -1212,40 +1269,41 @@ func file_writ_object_v3alpha_object_proto_rawDescGZIP() []byte {
 	return file_writ_object_v3alpha_object_proto_rawDescData
 }
 
-var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
 var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(OwnerType)(0),                // 0: writ.object.v3alpha.OwnerType
 	(EffectiveState)(0),           // 1: writ.object.v3alpha.EffectiveState
 	(TimestampFilterMethod)(0),    // 2: writ.object.v3alpha.TimestampFilterMethod
 	(TextFilterMethod)(0),         // 3: writ.object.v3alpha.TextFilterMethod
-	(*Details)(nil),               // 4: writ.object.v3alpha.Details
-	(*Owner)(nil),                 // 5: writ.object.v3alpha.Owner
-	(*RequestContext)(nil),        // 6: writ.object.v3alpha.RequestContext
-	(*StateFilter)(nil),           // 7: writ.object.v3alpha.StateFilter
-	(*InIDsFilter)(nil),           // 8: writ.object.v3alpha.InIDsFilter
-	(*IDFilter)(nil),              // 9: writ.object.v3alpha.IDFilter
-	(*TextFilter)(nil),            // 10: writ.object.v3alpha.TextFilter
-	(*NameFilter)(nil),            // 11: writ.object.v3alpha.NameFilter
-	(*BoolFilter)(nil),            // 12: writ.object.v3alpha.BoolFilter
-	(*TimestampFilter)(nil),       // 13: writ.object.v3alpha.TimestampFilter
-	(*ListQuery)(nil),             // 14: writ.object.v3alpha.ListQuery
-	(*ListDetails)(nil),           // 15: writ.object.v3alpha.ListDetails
-	(*SettingDetails)(nil),        // 16: writ.object.v3alpha.SettingDetails
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(AccessTokenType)(0),          // 4: writ.object.v3alpha.AccessTokenType
+	(*Details)(nil),               // 5: writ.object.v3alpha.Details
+	(*Owner)(nil),                 // 6: writ.object.v3alpha.Owner
+	(*RequestContext)(nil),        // 7: writ.object.v3alpha.RequestContext
+	(*StateFilter)(nil),           // 8: writ.object.v3alpha.StateFilter
+	(*InIDsFilter)(nil),           // 9: writ.object.v3alpha.InIDsFilter
+	(*IDFilter)(nil),              // 10: writ.object.v3alpha.IDFilter
+	(*TextFilter)(nil),            // 11: writ.object.v3alpha.TextFilter
+	(*NameFilter)(nil),            // 12: writ.object.v3alpha.NameFilter
+	(*BoolFilter)(nil),            // 13: writ.object.v3alpha.BoolFilter
+	(*TimestampFilter)(nil),       // 14: writ.object.v3alpha.TimestampFilter
+	(*ListQuery)(nil),             // 15: writ.object.v3alpha.ListQuery
+	(*ListDetails)(nil),           // 16: writ.object.v3alpha.ListDetails
+	(*SettingDetails)(nil),        // 17: writ.object.v3alpha.SettingDetails
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_writ_object_v3alpha_object_proto_depIdxs = []int32{
-	17, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
-	5,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
+	18, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
+	6,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
 	0,  // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
 	1,  // 3: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
 	3,  // 4: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
 	3,  // 5: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	17, // 6: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
+	18, // 6: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
 	2,  // 7: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
-	17, // 8: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
-	17, // 9: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
-	5,  // 10: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
+	18, // 8: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
+	18, // 9: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
+	6,  // 10: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
 	11, // [11:11] is the sub-list for method output_type
 	11, // [11:11] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
@@ -1271,7 +1329,7 @@ func file_writ_object_v3alpha_object_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_object_v3alpha_object_proto_rawDesc), len(file_writ_object_v3alpha_object_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      5,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

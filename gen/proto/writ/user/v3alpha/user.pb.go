@@ -25,59 +25,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// AccessTokenType is the kind of access tokens a service gets.
-type AccessTokenType int32
-
-const (
-	// The default: opaque.
-	AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED AccessTokenType = 0
-	// A random text that only this product understands.
-	AccessTokenType_ACCESS_TOKEN_TYPE_OPAQUE AccessTokenType = 1
-	// A signed JWT.
-	AccessTokenType_ACCESS_TOKEN_TYPE_JWT AccessTokenType = 2
-)
-
-// Enum value maps for AccessTokenType.
-var (
-	AccessTokenType_name = map[int32]string{
-		0: "ACCESS_TOKEN_TYPE_UNSPECIFIED",
-		1: "ACCESS_TOKEN_TYPE_OPAQUE",
-		2: "ACCESS_TOKEN_TYPE_JWT",
-	}
-	AccessTokenType_value = map[string]int32{
-		"ACCESS_TOKEN_TYPE_UNSPECIFIED": 0,
-		"ACCESS_TOKEN_TYPE_OPAQUE":      1,
-		"ACCESS_TOKEN_TYPE_JWT":         2,
-	}
-)
-
-func (x AccessTokenType) Enum() *AccessTokenType {
-	p := new(AccessTokenType)
-	*p = x
-	return p
-}
-
-func (x AccessTokenType) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_user_v3alpha_user_proto_enumTypes[0].Descriptor()
-}
-
-func (AccessTokenType) Type() protoreflect.EnumType {
-	return &file_writ_user_v3alpha_user_proto_enumTypes[0]
-}
-
-func (x AccessTokenType) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AccessTokenType.Descriptor instead.
-func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{0}
-}
-
 // UserState is whether a user can act.
 type UserState int32
 
@@ -119,11 +66,11 @@ func (x UserState) String() string {
 }
 
 func (UserState) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_user_v3alpha_user_proto_enumTypes[1].Descriptor()
+	return file_writ_user_v3alpha_user_proto_enumTypes[0].Descriptor()
 }
 
 func (UserState) Type() protoreflect.EnumType {
-	return &file_writ_user_v3alpha_user_proto_enumTypes[1]
+	return &file_writ_user_v3alpha_user_proto_enumTypes[0]
 }
 
 func (x UserState) Number() protoreflect.EnumNumber {
@@ -132,7 +79,7 @@ func (x UserState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserState.Descriptor instead.
 func (UserState) EnumDescriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{1}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{0}
 }
 
 // UserType is what a user is.
@@ -172,11 +119,11 @@ func (x UserType) String() string {
 }
 
 func (UserType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_user_v3alpha_user_proto_enumTypes[2].Descriptor()
+	return file_writ_user_v3alpha_user_proto_enumTypes[1].Descriptor()
 }
 
 func (UserType) Type() protoreflect.EnumType {
-	return &file_writ_user_v3alpha_user_proto_enumTypes[2]
+	return &file_writ_user_v3alpha_user_proto_enumTypes[1]
 }
 
 func (x UserType) Number() protoreflect.EnumNumber {
@@ -185,7 +132,7 @@ func (x UserType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserType.Descriptor instead.
 func (UserType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{2}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{1}
 }
 
 // UserFieldName is a column that users can be sorted by.
@@ -249,11 +196,11 @@ func (x UserFieldName) String() string {
 }
 
 func (UserFieldName) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_user_v3alpha_user_proto_enumTypes[3].Descriptor()
+	return file_writ_user_v3alpha_user_proto_enumTypes[2].Descriptor()
 }
 
 func (UserFieldName) Type() protoreflect.EnumType {
-	return &file_writ_user_v3alpha_user_proto_enumTypes[3]
+	return &file_writ_user_v3alpha_user_proto_enumTypes[2]
 }
 
 func (x UserFieldName) Number() protoreflect.EnumNumber {
@@ -262,7 +209,7 @@ func (x UserFieldName) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use UserFieldName.Descriptor instead.
 func (UserFieldName) EnumDescriptor() ([]byte, []int) {
-	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{3}
+	return file_writ_user_v3alpha_user_proto_rawDescGZIP(), []int{2}
 }
 
 // User is a human or a service.
@@ -1022,7 +969,7 @@ type Service struct {
 	// What it does.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The kind of access tokens it gets.
-	AccessTokenType AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.user.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1071,11 +1018,11 @@ func (x *Service) GetDescription() string {
 	return ""
 }
 
-func (x *Service) GetAccessTokenType() AccessTokenType {
+func (x *Service) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 // PatchUser changes the fields of a user that are present.
@@ -1623,7 +1570,7 @@ type PatchService struct {
 	// A new description.
 	Description *string `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	// The kind of access tokens it gets from now on.
-	AccessTokenType *AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.user.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
+	AccessTokenType *v3alpha.AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType,oneof" json:"access_token_type,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1672,11 +1619,11 @@ func (x *PatchService) GetDescription() string {
 	return ""
 }
 
-func (x *PatchService) GetAccessTokenType() AccessTokenType {
+func (x *PatchService) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil && x.AccessTokenType != nil {
 		return *x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 // GetUser is a user with its details.
@@ -2057,7 +2004,7 @@ type GetService struct {
 	// What it does.
 	Description string `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
 	// The kind of access tokens it gets.
-	AccessTokenType AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.user.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
+	AccessTokenType v3alpha.AccessTokenType `protobuf:"varint,3,opt,name=access_token_type,json=accessTokenType,proto3,enum=writ.object.v3alpha.AccessTokenType" json:"access_token_type,omitempty"`
 	// Whether it has a client secret.
 	HasSecret     bool `protobuf:"varint,4,opt,name=has_secret,json=hasSecret,proto3" json:"has_secret,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2108,11 +2055,11 @@ func (x *GetService) GetDescription() string {
 	return ""
 }
 
-func (x *GetService) GetAccessTokenType() AccessTokenType {
+func (x *GetService) GetAccessTokenType() v3alpha.AccessTokenType {
 	if x != nil {
 		return x.AccessTokenType
 	}
-	return AccessTokenType_ACCESS_TOKEN_TYPE_UNSPECIFIED
+	return v3alpha.AccessTokenType(0)
 }
 
 func (x *GetService) GetHasSecret() bool {
@@ -2734,12 +2681,12 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x0fchange_required\x18\x03 \x01(\bR\x0echangeRequired\x128\n" +
 	"\x10current_password\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x01R\x0fcurrentPassword\x88\x01\x01B\x0e\n" +
 	"\x05value\x12\x05\xbaH\x02\b\x01B\x13\n" +
-	"\x11_current_password\"\xaf\x01\n" +
+	"\x11_current_password\"\xb1\x01\n" +
 	"\aService\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12*\n" +
-	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\x12X\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2\".writ.user.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\"\xae\x02\n" +
+	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\x12Z\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\"\xae\x02\n" +
 	"\tPatchUser\x121\n" +
 	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaH\x01R\busername\x88\x01\x01\x125\n" +
 	"\x05human\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.PatchHumanH\x00R\x05human\x12;\n" +
@@ -2822,12 +2769,12 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\vis_verified\x18\x02 \x01(\bH\x01R\n" +
 	"isVerified\x88\x01\x01B\t\n" +
 	"\a_numberB\x0e\n" +
-	"\f_is_verified\"\xf2\x01\n" +
+	"\f_is_verified\"\xf4\x01\n" +
 	"\fPatchService\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12/\n" +
-	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03H\x01R\vdescription\x88\x01\x01\x12]\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2\".writ.user.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01B\a\n" +
+	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03H\x01R\vdescription\x88\x01\x01\x12_\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01B\a\n" +
 	"\x05_nameB\x0e\n" +
 	"\f_descriptionB\x14\n" +
 	"\x12_access_token_type\"\x83\x04\n" +
@@ -2860,12 +2807,12 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\bGetPhone\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\tR\x06number\x12\x1f\n" +
 	"\vis_verified\x18\x02 \x01(\bR\n" +
-	"isVerified\"\xb1\x01\n" +
+	"isVerified\"\xb3\x01\n" +
 	"\n" +
 	"GetService\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12N\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2\".writ.user.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12\x1d\n" +
+	"\vdescription\x18\x02 \x01(\tR\vdescription\x12P\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12\x1d\n" +
 	"\n" +
 	"has_secret\x18\x04 \x01(\bR\thasSecret\"\xa1\a\n" +
 	"\x10UserSearchFilter\x129\n" +
@@ -2902,11 +2849,7 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x0eMetadataFilter\x12\x1c\n" +
 	"\x03key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x03key\x12!\n" +
-	"\x05value\x18\x02 \x01(\fB\v\xbaH\bz\x06\x10\x01\x18\x80\x90\x03R\x05value*m\n" +
-	"\x0fAccessTokenType\x12!\n" +
-	"\x1dACCESS_TOKEN_TYPE_UNSPECIFIED\x10\x00\x12\x1c\n" +
-	"\x18ACCESS_TOKEN_TYPE_OPAQUE\x10\x01\x12\x19\n" +
-	"\x15ACCESS_TOKEN_TYPE_JWT\x10\x02*n\n" +
+	"\x05value\x18\x02 \x01(\fB\v\xbaH\bz\x06\x10\x01\x18\x80\x90\x03R\x05value*n\n" +
 	"\tUserState\x12\x1a\n" +
 	"\x16USER_STATE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11USER_STATE_ACTIVE\x10\x01\x12\x17\n" +
@@ -2939,41 +2882,41 @@ func file_writ_user_v3alpha_user_proto_rawDescGZIP() []byte {
 	return file_writ_user_v3alpha_user_proto_rawDescData
 }
 
-var file_writ_user_v3alpha_user_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
+var file_writ_user_v3alpha_user_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_writ_user_v3alpha_user_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_writ_user_v3alpha_user_proto_goTypes = []any{
-	(AccessTokenType)(0),            // 0: writ.user.v3alpha.AccessTokenType
-	(UserState)(0),                  // 1: writ.user.v3alpha.UserState
-	(UserType)(0),                   // 2: writ.user.v3alpha.UserType
-	(UserFieldName)(0),              // 3: writ.user.v3alpha.UserFieldName
-	(*User)(nil),                    // 4: writ.user.v3alpha.User
-	(*Human)(nil),                   // 5: writ.user.v3alpha.Human
-	(*Profile)(nil),                 // 6: writ.user.v3alpha.Profile
-	(*Address)(nil),                 // 7: writ.user.v3alpha.Address
-	(*Email)(nil),                   // 8: writ.user.v3alpha.Email
-	(*Phone)(nil),                   // 9: writ.user.v3alpha.Phone
-	(*Password)(nil),                // 10: writ.user.v3alpha.Password
-	(*SetPassword)(nil),             // 11: writ.user.v3alpha.SetPassword
-	(*Service)(nil),                 // 12: writ.user.v3alpha.Service
-	(*PatchUser)(nil),               // 13: writ.user.v3alpha.PatchUser
-	(*PatchHuman)(nil),              // 14: writ.user.v3alpha.PatchHuman
-	(*PatchProfile)(nil),            // 15: writ.user.v3alpha.PatchProfile
-	(*PatchAddress)(nil),            // 16: writ.user.v3alpha.PatchAddress
-	(*PatchEmail)(nil),              // 17: writ.user.v3alpha.PatchEmail
-	(*PatchPhone)(nil),              // 18: writ.user.v3alpha.PatchPhone
-	(*PatchService)(nil),            // 19: writ.user.v3alpha.PatchService
-	(*GetUser)(nil),                 // 20: writ.user.v3alpha.GetUser
-	(*GetHuman)(nil),                // 21: writ.user.v3alpha.GetHuman
-	(*GetEmail)(nil),                // 22: writ.user.v3alpha.GetEmail
-	(*GetPhone)(nil),                // 23: writ.user.v3alpha.GetPhone
-	(*GetService)(nil),              // 24: writ.user.v3alpha.GetService
-	(*UserSearchFilter)(nil),        // 25: writ.user.v3alpha.UserSearchFilter
-	(*LoginNameFilter)(nil),         // 26: writ.user.v3alpha.LoginNameFilter
-	(*InEmailsFilter)(nil),          // 27: writ.user.v3alpha.InEmailsFilter
-	(*UserStateFilter)(nil),         // 28: writ.user.v3alpha.UserStateFilter
-	(*UserTypeFilter)(nil),          // 29: writ.user.v3alpha.UserTypeFilter
-	(*MetadataFilter)(nil),          // 30: writ.user.v3alpha.MetadataFilter
-	(*structpb.Struct)(nil),         // 31: google.protobuf.Struct
+	(UserState)(0),                  // 0: writ.user.v3alpha.UserState
+	(UserType)(0),                   // 1: writ.user.v3alpha.UserType
+	(UserFieldName)(0),              // 2: writ.user.v3alpha.UserFieldName
+	(*User)(nil),                    // 3: writ.user.v3alpha.User
+	(*Human)(nil),                   // 4: writ.user.v3alpha.Human
+	(*Profile)(nil),                 // 5: writ.user.v3alpha.Profile
+	(*Address)(nil),                 // 6: writ.user.v3alpha.Address
+	(*Email)(nil),                   // 7: writ.user.v3alpha.Email
+	(*Phone)(nil),                   // 8: writ.user.v3alpha.Phone
+	(*Password)(nil),                // 9: writ.user.v3alpha.Password
+	(*SetPassword)(nil),             // 10: writ.user.v3alpha.SetPassword
+	(*Service)(nil),                 // 11: writ.user.v3alpha.Service
+	(*PatchUser)(nil),               // 12: writ.user.v3alpha.PatchUser
+	(*PatchHuman)(nil),              // 13: writ.user.v3alpha.PatchHuman
+	(*PatchProfile)(nil),            // 14: writ.user.v3alpha.PatchProfile
+	(*PatchAddress)(nil),            // 15: writ.user.v3alpha.PatchAddress
+	(*PatchEmail)(nil),              // 16: writ.user.v3alpha.PatchEmail
+	(*PatchPhone)(nil),              // 17: writ.user.v3alpha.PatchPhone
+	(*PatchService)(nil),            // 18: writ.user.v3alpha.PatchService
+	(*GetUser)(nil),                 // 19: writ.user.v3alpha.GetUser
+	(*GetHuman)(nil),                // 20: writ.user.v3alpha.GetHuman
+	(*GetEmail)(nil),                // 21: writ.user.v3alpha.GetEmail
+	(*GetPhone)(nil),                // 22: writ.user.v3alpha.GetPhone
+	(*GetService)(nil),              // 23: writ.user.v3alpha.GetService
+	(*UserSearchFilter)(nil),        // 24: writ.user.v3alpha.UserSearchFilter
+	(*LoginNameFilter)(nil),         // 25: writ.user.v3alpha.LoginNameFilter
+	(*InEmailsFilter)(nil),          // 26: writ.user.v3alpha.InEmailsFilter
+	(*UserStateFilter)(nil),         // 27: writ.user.v3alpha.UserStateFilter
+	(*UserTypeFilter)(nil),          // 28: writ.user.v3alpha.UserTypeFilter
+	(*MetadataFilter)(nil),          // 29: writ.user.v3alpha.MetadataFilter
+	(*structpb.Struct)(nil),         // 30: google.protobuf.Struct
+	(v3alpha.AccessTokenType)(0),    // 31: writ.object.v3alpha.AccessTokenType
 	(*v3alpha.Details)(nil),         // 32: writ.object.v3alpha.Details
 	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
 	(*v3alpha.InIDsFilter)(nil),     // 34: writ.object.v3alpha.InIDsFilter
@@ -2983,52 +2926,52 @@ var file_writ_user_v3alpha_user_proto_goTypes = []any{
 	(v3alpha.TextFilterMethod)(0),   // 38: writ.object.v3alpha.TextFilterMethod
 }
 var file_writ_user_v3alpha_user_proto_depIdxs = []int32{
-	5,  // 0: writ.user.v3alpha.User.human:type_name -> writ.user.v3alpha.Human
-	12, // 1: writ.user.v3alpha.User.service:type_name -> writ.user.v3alpha.Service
-	31, // 2: writ.user.v3alpha.User.data:type_name -> google.protobuf.Struct
-	6,  // 3: writ.user.v3alpha.Human.profile:type_name -> writ.user.v3alpha.Profile
-	8,  // 4: writ.user.v3alpha.Human.email:type_name -> writ.user.v3alpha.Email
-	9,  // 5: writ.user.v3alpha.Human.phone:type_name -> writ.user.v3alpha.Phone
-	10, // 6: writ.user.v3alpha.Human.password:type_name -> writ.user.v3alpha.Password
-	7,  // 7: writ.user.v3alpha.Human.address:type_name -> writ.user.v3alpha.Address
-	0,  // 8: writ.user.v3alpha.Service.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
-	14, // 9: writ.user.v3alpha.PatchUser.human:type_name -> writ.user.v3alpha.PatchHuman
-	19, // 10: writ.user.v3alpha.PatchUser.service:type_name -> writ.user.v3alpha.PatchService
-	31, // 11: writ.user.v3alpha.PatchUser.data:type_name -> google.protobuf.Struct
-	15, // 12: writ.user.v3alpha.PatchHuman.profile:type_name -> writ.user.v3alpha.PatchProfile
-	17, // 13: writ.user.v3alpha.PatchHuman.email:type_name -> writ.user.v3alpha.PatchEmail
-	18, // 14: writ.user.v3alpha.PatchHuman.phone:type_name -> writ.user.v3alpha.PatchPhone
-	16, // 15: writ.user.v3alpha.PatchHuman.address:type_name -> writ.user.v3alpha.PatchAddress
-	0,  // 16: writ.user.v3alpha.PatchService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	4,  // 0: writ.user.v3alpha.User.human:type_name -> writ.user.v3alpha.Human
+	11, // 1: writ.user.v3alpha.User.service:type_name -> writ.user.v3alpha.Service
+	30, // 2: writ.user.v3alpha.User.data:type_name -> google.protobuf.Struct
+	5,  // 3: writ.user.v3alpha.Human.profile:type_name -> writ.user.v3alpha.Profile
+	7,  // 4: writ.user.v3alpha.Human.email:type_name -> writ.user.v3alpha.Email
+	8,  // 5: writ.user.v3alpha.Human.phone:type_name -> writ.user.v3alpha.Phone
+	9,  // 6: writ.user.v3alpha.Human.password:type_name -> writ.user.v3alpha.Password
+	6,  // 7: writ.user.v3alpha.Human.address:type_name -> writ.user.v3alpha.Address
+	31, // 8: writ.user.v3alpha.Service.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
+	13, // 9: writ.user.v3alpha.PatchUser.human:type_name -> writ.user.v3alpha.PatchHuman
+	18, // 10: writ.user.v3alpha.PatchUser.service:type_name -> writ.user.v3alpha.PatchService
+	30, // 11: writ.user.v3alpha.PatchUser.data:type_name -> google.protobuf.Struct
+	14, // 12: writ.user.v3alpha.PatchHuman.profile:type_name -> writ.user.v3alpha.PatchProfile
+	16, // 13: writ.user.v3alpha.PatchHuman.email:type_name -> writ.user.v3alpha.PatchEmail
+	17, // 14: writ.user.v3alpha.PatchHuman.phone:type_name -> writ.user.v3alpha.PatchPhone
+	15, // 15: writ.user.v3alpha.PatchHuman.address:type_name -> writ.user.v3alpha.PatchAddress
+	31, // 16: writ.user.v3alpha.PatchService.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	32, // 17: writ.user.v3alpha.GetUser.details:type_name -> writ.object.v3alpha.Details
-	1,  // 18: writ.user.v3alpha.GetUser.state:type_name -> writ.user.v3alpha.UserState
+	0,  // 18: writ.user.v3alpha.GetUser.state:type_name -> writ.user.v3alpha.UserState
 	33, // 19: writ.user.v3alpha.GetUser.creation_date:type_name -> google.protobuf.Timestamp
-	21, // 20: writ.user.v3alpha.GetUser.human:type_name -> writ.user.v3alpha.GetHuman
-	24, // 21: writ.user.v3alpha.GetUser.service:type_name -> writ.user.v3alpha.GetService
-	31, // 22: writ.user.v3alpha.GetUser.data:type_name -> google.protobuf.Struct
-	6,  // 23: writ.user.v3alpha.GetHuman.profile:type_name -> writ.user.v3alpha.Profile
-	22, // 24: writ.user.v3alpha.GetHuman.email:type_name -> writ.user.v3alpha.GetEmail
-	23, // 25: writ.user.v3alpha.GetHuman.phone:type_name -> writ.user.v3alpha.GetPhone
+	20, // 20: writ.user.v3alpha.GetUser.human:type_name -> writ.user.v3alpha.GetHuman
+	23, // 21: writ.user.v3alpha.GetUser.service:type_name -> writ.user.v3alpha.GetService
+	30, // 22: writ.user.v3alpha.GetUser.data:type_name -> google.protobuf.Struct
+	5,  // 23: writ.user.v3alpha.GetHuman.profile:type_name -> writ.user.v3alpha.Profile
+	21, // 24: writ.user.v3alpha.GetHuman.email:type_name -> writ.user.v3alpha.GetEmail
+	22, // 25: writ.user.v3alpha.GetHuman.phone:type_name -> writ.user.v3alpha.GetPhone
 	33, // 26: writ.user.v3alpha.GetHuman.password_changed:type_name -> google.protobuf.Timestamp
-	7,  // 27: writ.user.v3alpha.GetHuman.address:type_name -> writ.user.v3alpha.Address
-	0,  // 28: writ.user.v3alpha.GetService.access_token_type:type_name -> writ.user.v3alpha.AccessTokenType
+	6,  // 27: writ.user.v3alpha.GetHuman.address:type_name -> writ.user.v3alpha.Address
+	31, // 28: writ.user.v3alpha.GetService.access_token_type:type_name -> writ.object.v3alpha.AccessTokenType
 	34, // 29: writ.user.v3alpha.UserSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
 	35, // 30: writ.user.v3alpha.UserSearchFilter.username:type_name -> writ.object.v3alpha.TextFilter
-	26, // 31: writ.user.v3alpha.UserSearchFilter.login_name:type_name -> writ.user.v3alpha.LoginNameFilter
+	25, // 31: writ.user.v3alpha.UserSearchFilter.login_name:type_name -> writ.user.v3alpha.LoginNameFilter
 	35, // 32: writ.user.v3alpha.UserSearchFilter.email:type_name -> writ.object.v3alpha.TextFilter
-	27, // 33: writ.user.v3alpha.UserSearchFilter.in_emails:type_name -> writ.user.v3alpha.InEmailsFilter
+	26, // 33: writ.user.v3alpha.UserSearchFilter.in_emails:type_name -> writ.user.v3alpha.InEmailsFilter
 	35, // 34: writ.user.v3alpha.UserSearchFilter.phone:type_name -> writ.object.v3alpha.TextFilter
 	35, // 35: writ.user.v3alpha.UserSearchFilter.display_name:type_name -> writ.object.v3alpha.TextFilter
-	28, // 36: writ.user.v3alpha.UserSearchFilter.state:type_name -> writ.user.v3alpha.UserStateFilter
-	29, // 37: writ.user.v3alpha.UserSearchFilter.type:type_name -> writ.user.v3alpha.UserTypeFilter
+	27, // 36: writ.user.v3alpha.UserSearchFilter.state:type_name -> writ.user.v3alpha.UserStateFilter
+	28, // 37: writ.user.v3alpha.UserSearchFilter.type:type_name -> writ.user.v3alpha.UserTypeFilter
 	36, // 38: writ.user.v3alpha.UserSearchFilter.org:type_name -> writ.object.v3alpha.IDFilter
 	35, // 39: writ.user.v3alpha.UserSearchFilter.metadata_key:type_name -> writ.object.v3alpha.TextFilter
-	30, // 40: writ.user.v3alpha.UserSearchFilter.metadata:type_name -> writ.user.v3alpha.MetadataFilter
+	29, // 40: writ.user.v3alpha.UserSearchFilter.metadata:type_name -> writ.user.v3alpha.MetadataFilter
 	37, // 41: writ.user.v3alpha.UserSearchFilter.creation_date:type_name -> writ.object.v3alpha.TimestampFilter
 	37, // 42: writ.user.v3alpha.UserSearchFilter.change_date:type_name -> writ.object.v3alpha.TimestampFilter
 	38, // 43: writ.user.v3alpha.LoginNameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	1,  // 44: writ.user.v3alpha.UserStateFilter.state:type_name -> writ.user.v3alpha.UserState
-	2,  // 45: writ.user.v3alpha.UserTypeFilter.type:type_name -> writ.user.v3alpha.UserType
+	0,  // 44: writ.user.v3alpha.UserStateFilter.state:type_name -> writ.user.v3alpha.UserState
+	1,  // 45: writ.user.v3alpha.UserTypeFilter.type:type_name -> writ.user.v3alpha.UserType
 	46, // [46:46] is the sub-list for method output_type
 	46, // [46:46] is the sub-list for method input_type
 	46, // [46:46] is the sub-list for extension type_name
@@ -3088,7 +3031,7 @@ func file_writ_user_v3alpha_user_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_user_v3alpha_user_proto_rawDesc), len(file_writ_user_v3alpha_user_proto_rawDesc)),
-			NumEnums:      4,
+			NumEnums:      3,
 			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -256,7 +256,7 @@ func (m *Service) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(b, m.GetDescription())
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
-	b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
@@ -502,7 +502,7 @@ func (m *PatchService) AppendJSON(b []byte) []byte {
 	}
 	if m.AccessTokenType != nil {
 		b = append(b, "\"accessTokenType\":"...)
-		b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+		b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 		b = append(b, ',')
 	}
 	if len(b) > open {
@@ -650,7 +650,7 @@ func (m *GetService) AppendJSON(b []byte) []byte {
 	b = wire.AppendString(b, m.GetDescription())
 	b = append(b, ',')
 	b = append(b, "\"accessTokenType\":"...)
-	b = wire.AppendEnum(b, m.GetAccessTokenType(), AccessTokenType_name)
+	b = wire.AppendEnum(b, m.GetAccessTokenType(), v3alpha.AccessTokenType_name)
 	b = append(b, ',')
 	b = append(b, "\"hasSecret\":"...)
 	b = strconv.AppendBool(b, m.GetHasSecret())
