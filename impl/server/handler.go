@@ -32,6 +32,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	if s.Dev != nil {
 		exact["/_dev/messages"] = message.Handler(s.DB)
 		exact["/_dev/clock"] = s.Dev.Clock
+		exact["/_dev/database"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, s.Dev.Database+"\n") })
 	}
 	public, pages := s.oauth(), s.pages.Handler()
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {

@@ -83,6 +83,9 @@ type External struct {
 // anybody sees them at GET /_dev/messages and moves the clock at /_dev/clock.
 type Dev struct {
 	Clock *clock.Clock // what Config.Now reads
+	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
+	// socket is in a folder that only the user of the node enters.
+	Database string
 }
 
 // Server serves until it is told to drain.
