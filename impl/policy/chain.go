@@ -295,6 +295,9 @@ var errOverloaded = fault.New(fault.Unavailable, "OVERLOADED", "too many calls a
 // enter waits for a place at a gate, which instances share (SEC-221). What a host
 // means is known when it was asked for before; the others wait together.
 func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave func(), err error) {
+	if ctx.Err() != nil { // who went away already needs no place
+		return nil, context.Cause(ctx)
+	}
 	tenant := ""
 	if instance, _ := c.instances.Last(canonicalHost(host)); instance != nil {
 		tenant = instance.ID

@@ -244,6 +244,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 		Handler:           handler,
 		Protocols:         protocols,
 		TLSConfig:         c.TLS,
+		ConnContext:       withConn,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,
