@@ -16,6 +16,7 @@ func newApply() *cobra.Command {
 	var database databaseFlag
 	var path string
 	var dryRun bool
+	var addr string
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Make exist what a seed file says",
@@ -23,17 +24,20 @@ func newApply() *cobra.Command {
 changed, nothing is deleted. Applying it again changes nothing. All of it happens
 or none.
 
+Without --database-url the database is that of the ` + "`writ dev`" + ` that runs here.
+
 Each line of the output is a change: the event, the object and what changed.
 Secrets that the file leaves out are generated and printed once.`,
 		Example: `  writ seed print > seed.yaml
   writ apply -f seed.yaml --dry-run
-  writ apply -f seed.yaml`,
+  writ apply -f seed.yaml
+  writ apply -f seed.yaml --database-url postgres://writ@db/writ`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if path == "" {
 				return usageError{errors.New("--file is required")}
 			}
-			url, err := database.url()
+			url, err := database.urlOrDev(cmd.Context(), addr)
 			if err != nil {
 				return err
 			}
@@ -59,6 +63,7 @@ Secrets that the file leaves out are generated and printed once.`,
 	}
 	cmd.Flags().StringVarP(&path, "file", "f", "", "the seed file")
 	database.add(cmd.Flags())
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "host:port of the running writ dev, when no database is named")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change and change nothing")
 	return cmd
 }

@@ -117,8 +117,8 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts}, External: server.External{Scheme: d.scheme()},
-	}, listener, func() error { return d.announce(out, listener, applied, dir) })
+		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url}, External: server.External{Scheme: d.scheme()},
+	}, listener, func() error { return d.announce(out, listener, applied, dir, url) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -288,7 +288,7 @@ func keyFile(dir, name, key string) (string, error) {
 
 // announce tells that the server answers: to people in words, to scripts in the
 // ready file and, when the log is JSON, as one line of it.
-func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied, dir string) error {
+func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Applied, dir, database string) error {
 	info, err := newReadyInfo(d.scheme()+"://"+listener.Addr().String(), listener.Addr(), applied, dir)
 	if err != nil {
 		return err
@@ -311,7 +311,8 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
   API reference   %[1]s/docs
   OpenAPI         %[1]s/openapi.json
   Messages        %[1]s/_dev/messages
-`, info.Issuer)
+  Database        %[2]s
+`, info.Issuer, database)
 	if info.User != nil {
 		fmt.Fprintf(out, "  Sign in at      %s/login\n  Sign in as      %s / %s\n", info.Issuer, info.User.LoginName, info.User.Password)
 	}

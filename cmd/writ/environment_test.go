@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +62,36 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	for _, command := range allCommands(newRoot()) {
 		if command.Short == "" {
 			t.Errorf("%s says nothing of what it is for", command.CommandPath())
+		}
+	}
+}
+
+func TestWithoutADatabaseThatOfTheRunningDevNodeIsTaken(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, given, told string
+		status            int
+		want              string
+	}{
+		{"named", "postgres://named", "postgres:///d?host=/run/x", http.StatusOK, "postgres://named"},
+		{"of the node", "", "postgres:///d?host=/run/x\n", http.StatusOK, "postgres:///d?host=/run/x"},
+		{"a node of production", "", "postgres:///d?host=/run/x", http.StatusNotFound, ""},
+		{"who answers wants the file elsewhere", "", "postgres://elsewhere.example/d", http.StatusOK, ""},
+		{"something else", "", "<html>", http.StatusOK, ""},
+	} {
+		for kind, start := range map[string]func(http.Handler) *httptest.Server{"http": httptest.NewServer, "https": httptest.NewTLSServer} {
+			t.Run(test.name+" over "+kind, func(t *testing.T) {
+				t.Parallel()
+				node := start(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(test.status)
+					_, _ = w.Write([]byte(test.told))
+				}))
+				defer node.Close()
+				got, err := (&databaseFlag{given: test.given}).urlOrDev(t.Context(), node.Listener.Addr().String())
+				if got != test.want || (err == nil) != (test.want != "") {
+					t.Errorf("got %q, %v, want %q", got, err, test.want)
+				}
+			})
 		}
 	}
 }

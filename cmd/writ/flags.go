@@ -1,10 +1,17 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -23,6 +30,48 @@ func (f *databaseFlag) url() (string, error) {
 		return "", usageError{errors.New("--database-url (WRIT_DATABASE_URL) is required")}
 	}
 	return f.given, nil
+}
+
+// urlOrDev returns the database that is named, else that of the `writ dev` at addr.
+func (f *databaseFlag) urlOrDev(ctx context.Context, addr string) (string, error) {
+	if f.given != "" {
+		return f.given, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	var told string
+	var err error
+	for _, scheme := range []string{"http", "https"} {
+		if told, err = askDev(ctx, scheme+"://"+addr+"/_dev/database"); err == nil {
+			break
+		}
+	}
+	config, parseErr := pgconn.ParseConfig(told)
+	if err != nil || parseErr != nil || !filepath.IsAbs(config.Host) { // whoever answers there may name a socket, no host of its own
+		return "", usageError{fmt.Errorf("no database is named, and no writ dev answers at %s: give --database-url (WRIT_DATABASE_URL), or --addr", addr)}
+	}
+	return told, nil
+}
+
+// askDev returns what a node in development answers. Its certificate is its own, and
+// who it is does not matter: see urlOrDev.
+func askDev(ctx context.Context, address string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // nothing is sent
+	defer client.CloseIdleConnections()
+	res, err := client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(res.Body, 4096))
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = errors.New(res.Status)
+	}
+	return strings.TrimSpace(string(text)), err
 }
 
 // masterKeyFlags say what secrets are sealed with.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -65,10 +66,11 @@ func addSigningKeys(keys *cobra.Command) {
 			if chosen := signing.Algorithm(algorithm); chosen != "" && !slices.Contains(signing.Algorithms, chosen) {
 				return usageError{fmt.Errorf("--algorithm: %q is none of %v", algorithm, signing.Algorithms)}
 			}
-			if err := keeper.Tend(cmd.Context(), instanceID, signing.Rotation{Force: true, Algorithm: signing.Algorithm(algorithm)}); err != nil {
-				return err
+			err := keeper.Tend(cmd.Context(), instanceID, signing.Rotation{Force: true, Algorithm: signing.Algorithm(algorithm)})
+			if err == nil || errors.Is(err, signing.ErrWaiting) {
+				err = errors.Join(err, listKeys(cmd, keeper, instanceID))
 			}
-			return listKeys(cmd, keeper, instanceID)
+			return err
 		})
 	rotate.Flags().StringVar(&algorithm, "algorithm", "", "RS256, ES256 or EdDSA; that of the active key when empty")
 	command("revoke KEY_ID", "Forget a signing key: nothing it signed is good any more", cobra.ExactArgs(1),

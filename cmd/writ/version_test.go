@@ -29,7 +29,7 @@ func TestAPipedStartTellsOneFactALineUnlessJSONIsAskedFor(t *testing.T) {
 	for format, want := range map[string]string{"auto": "\n  Issuer          http://127.0.0.1:8080\n", "json": `"issuer":"http://127.0.0.1:8080"`} {
 		var out bytes.Buffer
 		d := dev{nodeFlags: nodeFlags{logFormat: format}}
-		if err := d.announce(&out, address{}, &seed.Applied{}, t.TempDir()); err != nil {
+		if err := d.announce(&out, address{}, &seed.Applied{}, t.TempDir(), ""); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), want) {

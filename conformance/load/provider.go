@@ -213,7 +213,7 @@ func (p *provider) setUpPeer() {
 	p.services = map[string]service{
 		"opaque": {p.ready.ServiceUser, ask("")}, "RS256": {p.ready.ServiceUser, ask("urn:peer:RS256")}, "ES256": {p.ready.ServiceUser, ask("urn:peer:ES256")},
 	}
-	p.apps = map[string]registered{"RS256": p.ready.Clients["web"], "ES256": p.ready.Clients["es256"]}
+	p.apps = map[string]registered{"RS256": p.ready.Clients["second"], "ES256": p.ready.Clients["es256"]}
 }
 
 const verifier = "a-code-verifier-of-the-benchmark-that-is-long-enough"

@@ -82,6 +82,11 @@ func Load(path string) (*Config, error) {
 	if err := json.Unmarshal(text, c); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	// What `writ dev` calls web puts the claims of the user into the ID token, for
+	// clients that look nowhere else. The rules are about one without such options.
+	if main, second := c.Clients[roleMain], c.Clients[roleSecond]; main != nil && second != nil {
+		c.Clients[roleMain], c.Clients[roleSecond] = second, main
+	}
 	return c, nil
 }
 

@@ -3330,7 +3330,7 @@ type OIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
 	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
@@ -3377,7 +3377,7 @@ type OIDCConfigOutput struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
 
 	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
@@ -3631,7 +3631,7 @@ type PatchOIDCConfig struct {
 	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
 	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too.
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
 	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
 
 	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.

@@ -64,6 +64,8 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
 	v.words = p.wordsFor(r, instance, "", "")
 	switch {
+	case r.URL.Path == pathDoor:
+		return v.serveDoor()
 	case r.URL.Path == pathBegin && r.Method == http.MethodGet:
 		return v.takeUp(r.URL.Query().Get("flow"))
 	case s.show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):

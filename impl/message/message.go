@@ -49,6 +49,7 @@ type Data struct {
 	Minutes int    // how long the code is good
 	Domain  string // where it is good
 	Name    string // of the user
+	Link    string // to a page of ours; '' in texts without one
 }
 
 // payload is the part of a message that may hold a code.

@@ -235,7 +235,7 @@ func TestSEC072_ATokenOfOneKindIsNoneOfAnother(t *testing.T) {
 		"ID token":            {opaque.text("id_token"), id},
 		"refresh token":       {opaque.text("refresh_token"), nil},
 		"code":                {alice.code("web"), nil},
-		"PAT":                 {w.a.users["robot"].Token, []string{"introspection", "resource API", "exchanged access token"}},
+		"PAT":                 {w.a.users["robot"].Token, []string{"introspection", "userinfo", "resource API", "exchanged access token"}},
 		"session token":       {"writ_ses_" + alice.cookie("__Host-writ_sessions"), nil},
 		"client assertion":    {w.a.assertion("jwt", nil), []string{"client assertion"}},
 		"user assertion":      {w.a.assertion("robot", nil), []string{"JWT profile"}},

@@ -331,7 +331,7 @@ func TestSEC038_AssertionsOfServiceUsers(t *testing.T) {
 		{"without exp", map[string]any{"exp": nil}, false},
 		{"an empty list as aud", map[string]any{"aud": []string{}}, false},
 		{"one more in aud", map[string]any{"aud": []string{w.a.issuer, "https://other.example"}}, false},
-		{"the same twice in aud", map[string]any{"aud": []string{w.a.issuer, w.a.issuer}}, false},
+		{"the same twice in aud", map[string]any{"aud": []string{w.a.issuer, w.a.issuer}}, true},
 		{"the other instance", map[string]any{"aud": w.b.issuer}, false},
 		{"aud with a slash", map[string]any{"aud": w.a.issuer + "/"}, false},
 		{"the token endpoint", map[string]any{"aud": w.a.issuer + tokenPath}, false},

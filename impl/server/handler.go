@@ -36,6 +36,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	if s.Dev != nil {
 		exact["/_dev/messages"] = s.Dev.only(message.Handler(s.DB))
 		exact["/_dev/clock"] = s.Dev.only(s.Dev.Clock)
+		exact["/_dev/database"] = s.Dev.only(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, s.Dev.Database+"\n") }))
 	}
 	public, pages := withLimit(s.oauth()), withLimit(s.pages.Handler())
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {

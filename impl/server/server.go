@@ -95,6 +95,9 @@ type External struct {
 type Dev struct {
 	Clock *clock.Clock // what Config.Now reads
 	Hosts []string     // under which /_dev is served, besides those of this machine, in lower case
+	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
+	// socket is in a folder that only the user of the node enters.
+	Database string
 }
 
 // Server serves until it is told to drain.

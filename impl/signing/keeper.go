@@ -3,6 +3,7 @@ package signing
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -54,6 +55,10 @@ type Keeper struct {
 	Sealer secret.Sealer
 	Logger *slog.Logger
 }
+
+// ErrWaiting is what a forced rotation returns that can do nothing: the next key is
+// there and cannot sign any sooner.
+var ErrWaiting = errors.New("nothing is rotated, the next key waits already")
 
 // Rotation is what to do beyond what is due.
 type Rotation struct {
@@ -133,7 +138,7 @@ func (t *tending) tend(ctx context.Context, rotation Rotation) error {
 		}
 		return t.add(ctx, algorithm, next, due)
 	}
-	if coming != nil && rotation.Force {
+	if coming != nil && rotation.Force && t.now.Before(coming.DueDate) {
 		return t.hasten(ctx, coming, rotation.Algorithm)
 	}
 	if coming == nil || t.now.Before(coming.DueDate) {
@@ -204,7 +209,7 @@ func (t *tending) hasten(ctx context.Context, coming *db.SigningKey, wanted Algo
 	}
 	soonest := coming.CreationDate.Add(publishedFor)
 	if !soonest.Before(coming.DueDate) {
-		return nil
+		return fmt.Errorf("%w: %s signs from %s, when verifiers know it", ErrWaiting, coming.ID, coming.DueDate.UTC().Format(time.RFC3339))
 	}
 	t.changed = true
 	return t.queries.MoveSigningKey(ctx, t.tx, db.MoveSigningKeyParams{InstanceID: t.instanceID, ID: coming.ID, State: next, DueDate: soonest})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -240,6 +241,10 @@ func TestAForcedRotationPublishesFirst(t *testing.T) {
 	w.tend(signing.Rotation{Force: true, Algorithm: signing.ES256})
 	if _, signs := w.sign(0); signs != first {
 		t.Error("the new key signs before verifiers can know it")
+	}
+	keeper := w.nodes[0].Keeper
+	if err := keeper.Tend(t.Context(), instance, signing.Rotation{Force: true}); !errors.Is(err, signing.ErrWaiting) {
+		t.Errorf("a second rotation, which does nothing: got %v, want it to say so", err)
 	}
 	w.pass(signing.CacheFor)
 	if _, signs := w.sign(0); signs != first {

@@ -1,6 +1,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -17,27 +18,48 @@ const (
 	passwordPeriod   = 10 * time.Minute
 )
 
-// CheckPassword reports whether a password is that of a user. It is the one way
-// to try a password: every road counts its failures on the same user (SEC-174),
-// before the password is compared and taken back after, so that parallel guesses
-// all count (SEC-176). After passwordAttempts failures nothing is right until the
-// period ends. A user without a password, or none, takes as long (SEC-170): name is
-// what the user was named by, so that it takes as long each time.
+// Attempt is who tries a password.
+type Attempt struct {
+	// Name is what the user was named by: what nobody has takes as long each time.
+	Name string
+	// Browser is the ID of a browser that has signed the user in before, "" of a stranger.
+	Browser string
+}
+
+// ErrTooMany is what CheckPassword returns when whoever tries has had too many wrong ones:
+// nothing was compared, though it took as long.
+var ErrTooMany = errors.New("user: too many wrong passwords")
+
+// CheckPassword reports whether a password is that of a user. It is the one way to try a
+// password: all strangers share the tries of a user, by whatever name and on every road
+// (SEC-174), and each browser that has signed the user in before has its own, so that
+// nobody can keep the user out of those (SEC-177). A failure is counted before the password
+// is compared and taken back after, so that parallel guesses all count (SEC-176); so that
+// right ones do not use the tries up, few are under way at once. A user without a password,
+// or none, takes as long (SEC-170).
 //
 // A hash from another system is replaced by one of ours when the password is
 // right (SEC-278).
-func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID, userID, name, password string) (bool, error) {
+func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID, userID string, by Attempt, password string) (bool, error) {
+	leave, err := inLine.enter(ctx, instanceID+"\x00"+cmp.Or(userID, by.Name)+"\x00"+by.Browser)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
 	queries := db.New()
 	tried, err := queries.TryPassword(ctx, conn, db.TryPasswordParams{
-		InstanceID: instanceID, ID: userID, Name: name, Now: now, PeriodEnd: now.Add(passwordPeriod), AttemptsLimit: passwordAttempts,
+		InstanceID: instanceID, ID: userID, Name: by.Name, Browser: by.Browser, Now: now, PeriodEnd: now.Add(passwordPeriod), AttemptsLimit: passwordAttempts,
 	})
 	if err != nil {
 		return false, err
 	}
 	right, rehash, err := secret.Verify(ctx, tried.PasswordHash, password, tried.Comparable)
 	if err != nil && tried.Counted { // it was not compared, so it was no failure: overload must not lock users out
-		uncounted := queries.UncountPassword(context.WithoutCancel(ctx), conn, db.UncountPasswordParams{InstanceID: instanceID, ID: userID})
+		uncounted := queries.UncountPassword(context.WithoutCancel(ctx), conn, db.UncountPasswordParams{InstanceID: instanceID, ID: userID, Browser: by.Browser})
 		return false, errors.Join(err, uncounted)
+	}
+	if err == nil && userID != "" && !tried.Counted {
+		err = ErrTooMany
 	}
 	if err != nil || !right {
 		return false, err
@@ -51,21 +73,5 @@ func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID,
 			}
 		}
 	}
-	return true, queries.ForgivePassword(ctx, conn, db.ForgivePasswordParams{InstanceID: instanceID, ID: userID})
-}
-
-type nameKey struct{}
-
-// Named returns a context of an attempt at a name, for those who find no user of it
-// and know none afterwards.
-func Named(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, nameKey{}, name)
-}
-
-// NameOf returns the name of an attempt; other, when the context has none.
-func NameOf(ctx context.Context, other string) string {
-	if name, ok := ctx.Value(nameKey{}).(string); ok {
-		return name
-	}
-	return other
+	return true, queries.ForgivePassword(ctx, conn, db.ForgivePasswordParams{InstanceID: instanceID, ID: userID, Browser: by.Browser})
 }

@@ -84,7 +84,7 @@ func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
 		}
 	}
 	for name, check := range map[string][2]string{"of nobody": {"", "nobody"}, "of somebody without one": {w.users["owner"].ID, "owner"}} {
-		if right, err := user.CheckPassword(t.Context(), w.db.Pool, now, instance, check[0], check[1], password); right || err != nil {
+		if right, err := user.CheckPassword(t.Context(), w.db.Pool, now, instance, check[0], user.Attempt{Name: check[1]}, password); right || err != nil {
 			t.Errorf("the password %s is that of somebody else: %v, %v", name, right, err)
 		}
 	}

@@ -3,6 +3,7 @@ package user
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -96,8 +97,8 @@ func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv
 	if password.CurrentPassword == nil {
 		return nil
 	}
-	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), user.InstanceID, user.ID, user.ID, password.GetCurrentPassword())
-	if err == nil && !matches {
+	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), user.InstanceID, user.ID, Attempt{Name: user.ID}, password.GetCurrentPassword())
+	if err == nil && !matches || errors.Is(err, ErrTooMany) {
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}
 	return err

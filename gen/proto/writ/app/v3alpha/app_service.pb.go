@@ -211,9 +211,10 @@ type AuthMethodType int32
 const (
 	// The default: BASIC.
 	AuthMethodType_AUTH_METHOD_TYPE_UNSPECIFIED AuthMethodType = 0
-	// With ID and secret in the Authorization header.
+	// With ID and secret in the Authorization header: client_secret_basic.
 	AuthMethodType_AUTH_METHOD_TYPE_BASIC AuthMethodType = 1
-	// With ID and secret in the form.
+	// With ID and secret in the form: client_secret_post, which mozilla-django-oidc and
+	// passport use. Nothing else is taken then; the introspection endpoint does not take it.
 	AuthMethodType_AUTH_METHOD_TYPE_POST AuthMethodType = 2
 	// Not at all; PKCE proves who asked for the code.
 	AuthMethodType_AUTH_METHOD_TYPE_NONE AuthMethodType = 3
@@ -677,7 +678,10 @@ type OIDCConfig struct {
 	// Whether ID tokens carry the roles of the user.
 	IdTokenRoleAssertion bool `protobuf:"varint,10,opt,name=id_token_role_assertion,json=idTokenRoleAssertion,proto3" json:"id_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the claims of the scopes profile, email, phone and
-	// address although an access token was issued too.
+	// address although an access token was issued too. Without it they are at the
+	// userinfo endpoint only. Set it for clients that show the user of the ID token and
+	// do not ask there, such as Auth.js and passport-openidconnect: they show an empty
+	// user otherwise.
 	IdTokenUserinfoAssertion bool `protobuf:"varint,11,opt,name=id_token_userinfo_assertion,json=idTokenUserinfoAssertion,proto3" json:"id_token_userinfo_assertion,omitempty"`
 	// By how much the clock of the application may differ: added to exp and
 	// subtracted from iat, nbf and auth_time, at most 5 seconds.
@@ -850,7 +854,10 @@ type PatchOIDCConfig struct {
 	// Whether ID tokens carry the roles of the user.
 	IdTokenRoleAssertion *bool `protobuf:"varint,10,opt,name=id_token_role_assertion,json=idTokenRoleAssertion,proto3,oneof" json:"id_token_role_assertion,omitempty"`
 	// Whether ID tokens carry the claims of the scopes profile, email, phone and
-	// address although an access token was issued too.
+	// address although an access token was issued too. Without it they are at the
+	// userinfo endpoint only. Set it for clients that show the user of the ID token and
+	// do not ask there, such as Auth.js and passport-openidconnect: they show an empty
+	// user otherwise.
 	IdTokenUserinfoAssertion *bool `protobuf:"varint,11,opt,name=id_token_userinfo_assertion,json=idTokenUserinfoAssertion,proto3,oneof" json:"id_token_userinfo_assertion,omitempty"`
 	// By how much the clock of the application may differ: added to exp and
 	// subtracted from iat, nbf and auth_time, at most 5 seconds.
