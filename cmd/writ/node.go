@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -19,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/outgoing"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/server"
 )
@@ -48,6 +50,7 @@ type nodeFlags struct {
 	drainDelay          time.Duration
 	clients             int
 	hashCost            float64
+	limits              policy.SearchLimits
 	outgoingAllow       []string
 	outgoingDNS         string
 	tlsCert, tlsKey     string
@@ -69,6 +72,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
 	flags.Float64Var(&f.hashCost, "max-hash-cost", secret.DefaultMaxCost, "how much longer than one of ours a password hash of another system may take to verify; raise it to import costly ones")
+	flags.Uint32Var(&f.limits.Default, "search-limit", 0, "how many matches a search returns when it does not say; 0: 100")
+	flags.Uint32Var(&f.limits.Max, "max-search-limit", 0, "how many it returns at most; 0: 1000")
 	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
@@ -140,6 +145,10 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 		out.Allow = append(out.Allow, prefix)
 	}
 	c.Outgoing, c.TokenEndpointAudience = out, f.tokenAudience
+	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
+		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
+	}
+	c.SearchLimits = f.limits
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
 		return err

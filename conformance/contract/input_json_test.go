@@ -106,7 +106,6 @@ func wrongJSON() []wrong {
 		list("null in a list", `[null]`, "NULL_VALUE", "[0]"),
 		list("a number in a list", `[1]`, "WRONG_TYPE", "[0]"),
 		list("a list in a list", `[{"inIds":{}},[]]`, "WRONG_TYPE", "[1]"),
-		list("no body for a list", "", "BODY_MISSING", ""),
 		list("something behind a list", `[] []`, "MALFORMED_REQUEST", "body"),
 		list("a bracket too many", `[]]`, "MALFORMED_REQUEST", "body"),
 		list("an open list", `[{"inIds":{}}`, "MALFORMED_REQUEST", "body"),

@@ -173,8 +173,6 @@ func wrongRequests(target string) []wrong {
 
 		{name: "a limit of 1001", req: &actionv3.SearchTargetsRequest{Query: &object.ListQuery{Limit: 1001}}, reason: invalid, field: "query.limit"},
 		{name: "the largest limit of its type", req: &actionv3.SearchExecutionsRequest{Query: &object.ListQuery{Limit: math.MaxUint32}}, reason: invalid, field: "query.limit"},
-		{name: "an offset beyond 63 bits", req: &actionv3.SearchTargetsRequest{Query: &object.ListQuery{Offset: math.MaxInt64 + 1}}, reason: invalid, field: "query.offset"},
-		{name: "the largest offset of its type", req: &actionv3.SearchExecutionsRequest{Query: &object.ListQuery{Offset: math.MaxUint64}}, reason: invalid, field: "query.offset"},
 
 		{name: "an empty filter", req: targets(&actionv3.TargetSearchFilter{}), reason: invalid, field: "filters[0].filter"},
 		{name: "an empty filter behind a good one", req: targets(byIDs("a"), &actionv3.TargetSearchFilter{}), reason: invalid, field: "filters[1].filter"},

@@ -35,8 +35,6 @@ type App struct {
 	IDTokenUserinfoAssertion bool       `db:"id_token_userinfo_assertion"`
 	ClockSkewNanos           int64      `db:"clock_skew_nanos"`
 	AdditionalOrigins        []string   `db:"additional_origins"`
-	SkipNativeAppSuccessPage bool       `db:"skip_native_app_success_page"`
-	BackChannelLogoutUri     string     `db:"back_channel_logout_uri"`
 	Sequence                 int64      `db:"sequence"`
 	CreationDate             time.Time  `db:"creation_date"`
 	ChangeDate               time.Time  `db:"change_date"`
@@ -268,19 +266,18 @@ type PersonalAccessToken struct {
 }
 
 type Project struct {
-	InstanceID             string    `db:"instance_id"`
-	ID                     string    `db:"id"`
-	OrgID                  string    `db:"org_id"`
-	Name                   string    `db:"name"`
-	NameFolded             string    `db:"name_folded"`
-	ProjectRoleAssertion   bool      `db:"project_role_assertion"`
-	ProjectRoleCheck       bool      `db:"project_role_check"`
-	HasProjectCheck        bool      `db:"has_project_check"`
-	PrivateLabelingSetting int16     `db:"private_labeling_setting"`
-	State                  int16     `db:"state"`
-	Sequence               int64     `db:"sequence"`
-	CreationDate           time.Time `db:"creation_date"`
-	ChangeDate             time.Time `db:"change_date"`
+	InstanceID           string    `db:"instance_id"`
+	ID                   string    `db:"id"`
+	OrgID                string    `db:"org_id"`
+	Name                 string    `db:"name"`
+	NameFolded           string    `db:"name_folded"`
+	ProjectRoleAssertion bool      `db:"project_role_assertion"`
+	ProjectRoleCheck     bool      `db:"project_role_check"`
+	HasProjectCheck      bool      `db:"has_project_check"`
+	State                int16     `db:"state"`
+	Sequence             int64     `db:"sequence"`
+	CreationDate         time.Time `db:"creation_date"`
+	ChangeDate           time.Time `db:"change_date"`
 }
 
 type ProjectGrant struct {

@@ -455,6 +455,21 @@ func (e KeyUse) Valid() bool {
 	}
 }
 
+// Defines values for ListFilterMethod.
+const (
+	LISTFILTERMETHODIN ListFilterMethod = "LIST_FILTER_METHOD_IN"
+)
+
+// Valid indicates whether the value is a known member of the ListFilterMethod enum.
+func (e ListFilterMethod) Valid() bool {
+	switch e {
+	case LISTFILTERMETHODIN:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for MachineKeyFieldName.
 const (
 	MACHINEKEYFIELDNAMECHANGEDATE     MachineKeyFieldName = "MACHINE_KEY_FIELD_NAME_CHANGE_DATE"
@@ -716,27 +731,6 @@ func (e PersonalAccessTokenFieldName) Valid() bool {
 	case PERSONALACCESSTOKENFIELDNAMEID:
 		return true
 	case PERSONALACCESSTOKENFIELDNAMEUNSPECIFIED:
-		return true
-	default:
-		return false
-	}
-}
-
-// Defines values for PrivateLabelingSetting.
-const (
-	PRIVATELABELINGSETTINGALLOWLOGINUSERRESOURCEOWNERPOLICY PrivateLabelingSetting = "PRIVATE_LABELING_SETTING_ALLOW_LOGIN_USER_RESOURCE_OWNER_POLICY"
-	PRIVATELABELINGSETTINGENFORCEPROJECTRESOURCEOWNERPOLICY PrivateLabelingSetting = "PRIVATE_LABELING_SETTING_ENFORCE_PROJECT_RESOURCE_OWNER_POLICY"
-	PRIVATELABELINGSETTINGUNSPECIFIED                       PrivateLabelingSetting = "PRIVATE_LABELING_SETTING_UNSPECIFIED"
-)
-
-// Valid indicates whether the value is a known member of the PrivateLabelingSetting enum.
-func (e PrivateLabelingSetting) Valid() bool {
-	switch e {
-	case PRIVATELABELINGSETTINGALLOWLOGINUSERRESOURCEOWNERPOLICY:
-		return true
-	case PRIVATELABELINGSETTINGENFORCEPROJECTRESOURCEOWNERPOLICY:
-		return true
-	case PRIVATELABELINGSETTINGUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -2600,9 +2594,6 @@ type GetProject struct {
 	// Name Its name.
 	Name string `json:"name"`
 
-	// PrivateLabelingSetting Whose branding the login pages of its applications show.
-	PrivateLabelingSetting PrivateLabelingSetting `json:"privateLabelingSetting"`
-
 	// ProjectRoleAssertion Whether tokens carry the roles of the user.
 	ProjectRoleAssertion bool `json:"projectRoleAssertion"`
 
@@ -2896,6 +2887,9 @@ type InEmailsFilter struct {
 type InIDsFilter struct {
 	// Ids The IDs; an empty list is met by nothing.
 	Ids *[]string `json:"ids,omitempty"`
+
+	// Method How to compare; IN when omitted, and there is no other.
+	Method *ListFilterMethod `json:"method,omitempty"`
 }
 
 // IncludeFilter IncludeFilter is met by the executions that include an execution.
@@ -3152,6 +3146,9 @@ type ListDetails struct {
 	TotalResult string `json:"totalResult"`
 }
 
+// ListFilterMethod ListFilterMethod is how a value of a resource is compared with a list.
+type ListFilterMethod string
+
 // LockUserReply LockUserResponse is the response of LockUser.
 type LockUserReply struct {
 	// Details Sequence and date of the change.
@@ -3319,9 +3316,6 @@ type OIDCConfig struct {
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 
-	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
-	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
-
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
 	//
 	// Example: 1s
@@ -3350,9 +3344,6 @@ type OIDCConfig struct {
 
 	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
 	ResponseTypes *[]ResponseType `json:"responseTypes,omitempty"`
-
-	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
-	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
 }
 
 // OIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
@@ -3371,9 +3362,6 @@ type OIDCConfigOutput struct {
 
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
 	AuthMethodType AuthMethodType `json:"authMethodType"`
-
-	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
-	BackChannelLogoutURI string `json:"backChannelLogoutUri"`
 
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
 	//
@@ -3403,9 +3391,6 @@ type OIDCConfigOutput struct {
 
 	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
 	ResponseTypes []ResponseType `json:"responseTypes"`
-
-	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
-	SkipNativeAppSuccessPage bool `json:"skipNativeAppSuccessPage"`
 }
 
 // OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
@@ -3632,9 +3617,6 @@ type PatchOIDCConfig struct {
 	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
 	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
 
-	// BackChannelLogoutURI Where logouts of users are told to, if anywhere; https, or http in development mode.
-	BackChannelLogoutURI *string `json:"backChannelLogoutUri,omitempty"`
-
 	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
 	//
 	// Example: 1s
@@ -3663,9 +3645,6 @@ type PatchOIDCConfig struct {
 
 	// ResponseTypes What the authorization endpoint may answer.
 	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
-
-	// SkipNativeAppSuccessPage Whether a native application is opened at once after a login, without a page that says so.
-	SkipNativeAppSuccessPage *bool `json:"skipNativeAppSuccessPage,omitempty"`
 }
 
 // PatchOrganization PatchOrganization changes the fields of an organization that are present.
@@ -3735,9 +3714,6 @@ type PatchProject struct {
 
 	// Name A new name.
 	Name *string `json:"name,omitempty"`
-
-	// PrivateLabelingSetting Whose branding the login pages of its applications show.
-	PrivateLabelingSetting *PrivateLabelingSetting `json:"privateLabelingSetting,omitempty"`
 
 	// ProjectRoleAssertion Whether tokens carry the roles of the user.
 	ProjectRoleAssertion *bool `json:"projectRoleAssertion,omitempty"`
@@ -3942,9 +3918,6 @@ type PossibleAuthenticators struct {
 	Types *[]AuthenticatorType `json:"types,omitempty"`
 }
 
-// PrivateLabelingSetting PrivateLabelingSetting is whose branding login pages show.
-type PrivateLabelingSetting string
-
 // Profile Profile is how a human is called.
 type Profile struct {
 	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
@@ -4033,9 +4006,6 @@ type Project struct {
 
 	// Name Its name, unique in the organization, whatever its case.
 	Name string `json:"name"`
-
-	// PrivateLabelingSetting Whose branding the login pages of its applications show.
-	PrivateLabelingSetting *PrivateLabelingSetting `json:"privateLabelingSetting,omitempty"`
 
 	// ProjectRoleAssertion Whether tokens carry the roles of the user.
 	ProjectRoleAssertion *bool `json:"projectRoleAssertion,omitempty"`
@@ -5574,7 +5544,7 @@ type SearchAppsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5592,7 +5562,7 @@ type SearchAppKeysJSONBody = []AppKeySearchFilter
 // SearchAppKeysParams defines parameters for SearchAppKeys.
 type SearchAppKeysParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5637,7 +5607,7 @@ type SearchDomainsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5655,7 +5625,7 @@ type SearchExecutionsJSONBody = []ExecutionSearchFilter
 // SearchExecutionsParams defines parameters for SearchExecutions.
 type SearchExecutionsParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5673,7 +5643,7 @@ type SearchInstancesJSONBody = []InstanceSearchFilter
 // SearchInstancesParams defines parameters for SearchInstances.
 type SearchInstancesParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5751,7 +5721,7 @@ type SearchMembershipsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5834,8 +5804,20 @@ type SearchOrganizationsJSONBody = []OrganizationSearchFilter
 
 // SearchOrganizationsParams defines parameters for SearchOrganizations.
 type SearchOrganizationsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5865,7 +5847,7 @@ type SearchProjectGrantsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5904,7 +5886,7 @@ type SearchProjectsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5934,7 +5916,7 @@ type SearchRolesParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5964,7 +5946,7 @@ type SearchSessionsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -5982,7 +5964,7 @@ type SearchTargetsJSONBody = []TargetSearchFilter
 // SearchTargetsParams defines parameters for SearchTargets.
 type SearchTargetsParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6012,7 +5994,7 @@ type SearchUserGrantsParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6029,8 +6011,14 @@ type SearchUserSchemasJSONBody = []UserSchemaSearchFilter
 
 // SearchUserSchemasParams defines parameters for SearchUserSchemas.
 type SearchUserSchemasParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6069,7 +6057,7 @@ type SearchUsersParams struct {
 	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
 
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6087,7 +6075,7 @@ type SearchMachineKeysJSONBody = []MachineKeySearchFilter
 // SearchMachineKeysParams defines parameters for SearchMachineKeys.
 type SearchMachineKeysParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6105,7 +6093,7 @@ type SearchUserMetadataJSONBody = []UserMetadataSearchFilter
 // SearchUserMetadataParams defines parameters for SearchUserMetadata.
 type SearchUserMetadataParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6123,7 +6111,7 @@ type SearchPersonalAccessTokensJSONBody = []PersonalAccessTokenSearchFilter
 // SearchPersonalAccessTokensParams defines parameters for SearchPersonalAccessTokens.
 type SearchPersonalAccessTokensParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -6207,7 +6195,7 @@ type SetInstanceFeaturesParams struct {
 // ListAuthenticatorsParams defines parameters for ListAuthenticators.
 type ListAuthenticatorsParams struct {
 	// QueryOffset The number of matches to skip.
-	QueryOffset *int64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
 
 	// QueryLimit The number of matches to return; 0 means the default of 100.
 	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
@@ -13563,7 +13551,7 @@ func NewSearchAppsRequestWithBody(server string, params *SearchAppsParams, conte
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -13720,7 +13708,7 @@ func NewSearchAppKeysRequestWithBody(server string, appID string, params *Search
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14313,7 +14301,7 @@ func NewSearchDomainsRequestWithBody(server string, params *SearchDomainsParams,
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14639,7 +14627,7 @@ func NewSearchExecutionsRequestWithBody(server string, params *SearchExecutionsP
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14925,7 +14913,7 @@ func NewSearchInstancesRequestWithBody(server string, params *SearchInstancesPar
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15479,7 +15467,7 @@ func NewSearchMembershipsRequestWithBody(server string, params *SearchMembership
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15987,9 +15975,57 @@ func NewSearchOrganizationsRequestWithBody(server string, params *SearchOrganiza
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16397,7 +16433,7 @@ func NewSearchProjectGrantsRequestWithBody(server string, params *SearchProjectG
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16810,7 +16846,7 @@ func NewSearchProjectsRequestWithBody(server string, params *SearchProjectsParam
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17184,7 +17220,7 @@ func NewSearchRolesRequestWithBody(server string, params *SearchRolesParams, con
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17490,7 +17526,7 @@ func NewSearchSessionsRequestWithBody(server string, params *SearchSessionsParam
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -17842,7 +17878,7 @@ func NewSearchTargetsRequestWithBody(server string, params *SearchTargetsParams,
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -18148,7 +18184,7 @@ func NewSearchUserGrantsRequestWithBody(server string, params *SearchUserGrantsP
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -18472,9 +18508,33 @@ func NewSearchUserSchemasRequestWithBody(server string, params *SearchUserSchema
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -18887,7 +18947,7 @@ func NewSearchUsersRequestWithBody(server string, params *SearchUsersParams, con
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -19423,7 +19483,7 @@ func NewSearchMachineKeysRequestWithBody(server string, userID string, params *S
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -19574,7 +19634,7 @@ func NewSearchUserMetadataRequestWithBody(server string, userID string, params *
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -19826,7 +19886,7 @@ func NewSearchPersonalAccessTokensRequestWithBody(server string, userID string, 
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -20488,7 +20548,7 @@ func NewListAuthenticatorsRequest(server string, userID string, params *ListAuth
 
 		if params.QueryOffset != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -28820,7 +28880,7 @@ type SearchOrganizationsAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -28858,7 +28918,7 @@ func (r SearchOrganizationsAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchOrganizationsAnswer) GetJSON404() *UnknownHost {
+func (r SearchOrganizationsAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -34010,7 +34070,7 @@ type SearchUserSchemasAnswer struct {
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
-	JSON404 *UnknownHost
+	JSON404 *NotFound
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -34048,7 +34108,7 @@ func (r SearchUserSchemasAnswer) GetJSON403() *PermissionDenied {
 }
 
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
-func (r SearchUserSchemasAnswer) GetJSON404() *UnknownHost {
+func (r SearchUserSchemasAnswer) GetJSON404() *NotFound {
 	return r.JSON404
 }
 
@@ -47949,7 +48009,7 @@ func ParseSearchOrganizationsAnswer(rsp *http.Response) (*SearchOrganizationsAns
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -52863,7 +52923,7 @@ func ParseSearchUserSchemasAnswer(rsp *http.Response) (*SearchUserSchemasAnswer,
 		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
-		var dest UnknownHost
+		var dest NotFound
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

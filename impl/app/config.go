@@ -77,11 +77,6 @@ func check(row *db.App, below string) error {
 			}
 		}
 	}
-	if row.BackChannelLogoutUri != "" {
-		if err := client.CheckBackChannel(row.BackChannelLogoutUri); err != nil {
-			return fault.Invalid("INVALID_LOGOUT_URI", "app.oidc.backChannelLogoutUri", "%q %v", row.BackChannelLogoutUri, err)
-		}
-	}
 	return nil
 }
 

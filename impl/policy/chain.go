@@ -36,6 +36,7 @@ type Config struct {
 	Roles      *Roles
 	Now        func() time.Time
 	Logger     *slog.Logger
+	Limits     SearchLimits
 	MaxRunning int // calls that run at once; more wait for a moment, then 503
 	// AccessToken returns whom an access token of the OpenID provider is about, when it
 	// is good for the resource API; nil when it is not.
@@ -68,6 +69,7 @@ func New(c Config) (*Chain, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.Limits = c.Limits.OrDefault()
 	return &Chain{
 		Config: c, validator: validator,
 		// One instance may run as many as there are connections.
@@ -94,10 +96,12 @@ type Call struct {
 	Instance  *Instance
 	Caller    *Caller
 	Context   Context // what the call applies to
-	request   *Request
-	roles     *Roles
-	scope     *Scope
-	asked     bool // whether the scope was looked at
+	// SearchLimits bound what a search returns.
+	SearchLimits SearchLimits
+	request      *Request
+	roles        *Roles
+	scope        *Scope
+	asked        bool // whether the scope was looked at
 }
 
 // AnswerStatus makes the call answer another of the HTTP statuses its contract
@@ -229,7 +233,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 			return nil, err
 		}
 	}
-	if err := c.validator.Check(req); err != nil {
+	if err := c.validator.check(req, c.Limits); err != nil {
 		return nil, err
 	}
 	in, err := c.context(ctx, op, req, instance, caller)
@@ -239,7 +243,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	if err != nil {
 		return nil, err
 	}
-	call := &Call{Operation: op, Instance: instance, Caller: caller, Context: in, request: request, roles: c.Roles}
+	call := &Call{Operation: op, Instance: instance, Caller: caller, Context: in, SearchLimits: c.Limits, request: request, roles: c.Roles}
 	return call, c.permit(call)
 }
 
@@ -291,6 +295,9 @@ var errOverloaded = fault.New(fault.Unavailable, "OVERLOADED", "too many calls a
 // enter waits for a place at a gate, which instances share (SEC-221). What a host
 // means is known when it was asked for before; the others wait together.
 func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave func(), err error) {
+	if ctx.Err() != nil { // who went away already needs no place
+		return nil, context.Cause(ctx)
+	}
 	tenant := ""
 	if instance, _ := c.instances.Last(canonicalHost(host)); instance != nil {
 		tenant = instance.ID

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,14 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"buf.build/go/protovalidate"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
 )
 
@@ -46,10 +49,39 @@ func NewValidator(operations *Operations) (*Validator, error) {
 	return &Validator{rules}, nil
 }
 
+// SearchLimits are how many matches a search returns when it does not say, and at
+// most. Those of the contract are the defaults.
+type SearchLimits struct{ Default, Max uint32 }
+
+// OrDefault returns the limits, those of the contract where there are none.
+func (l SearchLimits) OrDefault() SearchLimits {
+	most := cmp.Or(l.Max, contractLimit)
+	return SearchLimits{cmp.Or(l.Default, min(most, 100)), most}
+}
+
+// contractLimit is the rule of ListQuery.limit.
+var contractLimit = func() uint32 {
+	limit := (&object.ListQuery{}).ProtoReflect().Descriptor().Fields().ByName("limit")
+	return proto.GetExtension(limit.Options(), validate.E_Field).(*validate.FieldRules).GetUint32().GetLte()
+}()
+
 // Check refuses a request that breaks a rule.
 func (v *Validator) Check(request proto.Message) error {
+	return v.check(request, SearchLimits{}.OrDefault())
+}
+
+// check is Check with other limits than those of the contract.
+func (v *Validator) check(request proto.Message, limits SearchLimits) error {
 	if refusal := checkWire(request.ProtoReflect(), ""); refusal != nil {
 		return refusal
+	}
+	if search, ok := request.(interface{ GetQuery() *object.ListQuery }); ok && limits.Max != contractLimit && search.GetQuery().GetLimit() > 0 {
+		limit := search.GetQuery().GetLimit()
+		if limit > limits.Max {
+			return fault.Invalid("INVALID_FIELD", "query.limit", "must be less than or equal to %d", limits.Max)
+		}
+		search.GetQuery().Limit = 0 // the contract has less to say about it
+		defer func() { search.GetQuery().Limit = limit }()
 	}
 	err := v.rules.Validate(request)
 	if err == nil {

@@ -63,21 +63,6 @@ func (c Client) mayHTTP(host string) bool {
 	return c.Development || c.Native && loopback(host)
 }
 
-// CheckBackChannel refuses an address that must not be told of logouts.
-func (c Client) CheckBackChannel(uri string) error {
-	p, err := split(uri)
-	if err != nil {
-		return err
-	}
-	if p.scheme != "https" && (p.scheme != "http" || !c.Development) {
-		return errors.New("must be https; http is for development mode")
-	}
-	if p.host == "" || strings.Contains(uri, "*") {
-		return errors.New("must name a host, without *")
-	}
-	return p.checkHost()
-}
-
 // CheckOrigin refuses what is no origin: a scheme, a host and maybe a port.
 func (c Client) CheckOrigin(origin string) error {
 	p, err := split(origin)

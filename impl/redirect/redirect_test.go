@@ -154,8 +154,8 @@ func TestSEC003_WhatMayBeRegistered(t *testing.T) {
 			if client.Check(uri) == nil {
 				t.Errorf("%q is registered for %+v", uri, client)
 			}
-			if client.CheckOrigin(uri) == nil || client.CheckBackChannel(uri) == nil {
-				t.Errorf("%q is an origin or back channel for %+v", uri, client)
+			if client.CheckOrigin(uri) == nil {
+				t.Errorf("%q is an origin for %+v", uri, client)
 			}
 		}
 	}
@@ -176,24 +176,6 @@ func TestOriginsHaveNothingAfterThePort(t *testing.T) {
 	} {
 		if got := redirect.Origin(uri); got != want {
 			t.Errorf("%q: got %q, want %q", uri, got, want)
-		}
-	}
-}
-
-func TestBackChannelsAreHTTPS(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		uri              string
-		web, development bool
-	}{
-		{"https://app.example.com/logout?a=b", true, true}, {"http://app.example.com/logout", false, true},
-		{"http://127.0.0.1/logout", false, true}, {"com.example:/logout", false, false}, {"https://*.example.com/", false, false},
-	} {
-		if err := native.CheckBackChannel(test.uri); (err == nil) != test.web {
-			t.Errorf("%q: got %v", test.uri, err)
-		}
-		if err := development.CheckBackChannel(test.uri); (err == nil) != test.development {
-			t.Errorf("%q in development mode: got %v", test.uri, err)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/openapi"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 // Handler serves the contract. It is safe for concurrent use.
@@ -45,20 +46,34 @@ func prepare(body []byte) prepared {
 	return prepared{body, `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}
 }
 
-// New returns a Handler of the published contract.
-func New() (*Handler, error) {
+// New returns a Handler of the published contract, with the limits that searches have
+// on this node.
+func New(limits policy.SearchLimits) (*Handler, error) {
 	if len(openapi.JSON) == 0 || len(openapi.Descriptors) == 0 {
 		return nil, errors.New("reference: the contract is empty; run make generate")
 	}
+	limits = limits.OrDefault()
+	document := limited(openapi.JSON, limits)
 	return &Handler{
-		json:  [2]prepared{prepare(openapi.JSON), prepare(openapi.JSON31)},
-		yaml:  [2]prepared{prepare(openapi.YAML), prepare(openapi.YAML31)},
+		json:  [2]prepared{prepare(document), prepare(limited(openapi.JSON31, limits))},
+		yaml:  [2]prepared{prepare(limited(openapi.YAML, limits)), prepare(limited(openapi.YAML31, limits))},
 		proto: prepare(openapi.Descriptors),
 		page: sync.OnceValues(func() (prepared, error) {
-			body, err := render(openapi.JSON)
+			body, err := render(document)
 			return prepare(body), err
 		}),
 	}, nil
+}
+
+// searchLimit finds what a document says of the limit of a search, in JSON or YAML: the
+// default in its description, and its maximum.
+var searchLimit = regexp.MustCompile(`(?s)(name"?: ?"?query\.limit\b.{0,300}?default of )\d+(.{0,300}?maximum"?: ?)\d+`)
+
+func limited(document []byte, limits policy.SearchLimits) []byte {
+	if limits == (policy.SearchLimits{}).OrDefault() {
+		return document
+	}
+	return searchLimit.ReplaceAll(document, fmt.Appendf(nil, "${1}%d${2}%d", limits.Default, limits.Max))
 }
 
 // Routes returns the handler of each path.

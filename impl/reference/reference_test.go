@@ -21,11 +21,12 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/writ-id/writ/gen/openapi"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 func newServer(t *testing.T) *http.ServeMux {
 	t.Helper()
-	h, err := New()
+	h, err := New(policy.SearchLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +267,7 @@ func TestPageIsSelfContained(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	t.Parallel()
-	h, err := New()
+	h, err := New(policy.SearchLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -28,9 +29,8 @@ func SettingDetails(sequence int64, changed time.Time, owner *object.Owner) *obj
 	return details
 }
 
-// defaultLimit is what a search returns at most when it does not say. The
-// maximum is a rule of the contract (ListQuery.limit).
-const defaultLimit = 100
+// maxOffset is beyond everything, and what the database can count with.
+const maxOffset = 1 << 62
 
 // Page is the part of the matches that a search asks for.
 type Page struct {
@@ -44,9 +44,9 @@ type Page struct {
 func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *object.ListQuery,
 	query func(context.Context, db.DBTX, Page) ([]Row, error), total func(*Row) int64,
 ) ([]Row, *object.ListDetails, error) {
-	page := Page{Limit: int32(q.GetLimit()), Offset: int64(q.GetOffset()), Asc: q.GetAsc()}
+	page := Page{Limit: int32(q.GetLimit()), Offset: int64(min(q.GetOffset(), maxOffset)), Asc: q.GetAsc()}
 	if page.Limit == 0 {
-		page.Limit = defaultLimit
+		page.Limit = int32(policy.CallFrom(ctx).SearchLimits.OrDefault().Default)
 	}
 	// Read before the page, so that the page has seen at least this event.
 	newest, err := db.New().NewestEvent(ctx, s.Conn(ctx), instanceID)

@@ -134,6 +134,12 @@ func (b *bodies) end(one *upload) {
 	one.until(time.Time{})
 }
 
+// isEmpty reports whether there is nothing in a body that went through receive.
+func isEmpty(body io.ReadCloser) bool {
+	read, ok := body.(received)
+	return body == nil || body == http.NoBody || ok && read.err == nil && read.text.Len() == 0
+}
+
 // received is a body that was read.
 type received struct {
 	text *bytes.Reader

@@ -1,12 +1,15 @@
 package server_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/writ-id/writ/impl/clock"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
@@ -114,4 +117,106 @@ func TestATransportHeedsNothingOfAnother(t *testing.T) {
 			t.Errorf("%s: got %d %s", path, status, text)
 		}
 	}
+}
+
+// No body is no filters, and no change.
+func TestNothingIsSaidWithoutABody(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	org := c.Org("A")
+	before := c.Events(org)
+	for _, contentType := range []string{"", "application/json", "text/plain"} {
+		for _, chunked := range []bool{false, true} {
+			for _, call := range [][2]string{
+				{http.MethodPost, "/resources/v3alpha/organizations/_search"}, {http.MethodPatch, "/resources/v3alpha/organizations/" + org},
+				{http.MethodPatch, "/settings/v3alpha/languages"}, {http.MethodPost, "/resources/v3alpha/organizations"},
+			} {
+				var body io.Reader
+				if chunked { // of unknown length
+					body = io.MultiReader(strings.NewReader(""))
+				}
+				req, err := http.NewRequest(call[0], c.Nodes[0]+call[1], body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Host = "a.example"
+				req.Header.Set("Authorization", "Bearer "+c.Token("owner"))
+				if contentType != "" {
+					req.Header.Set("Content-Type", contentType)
+				}
+				res, err := http.DefaultClient.Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, _ := io.ReadAll(res.Body)
+				_ = res.Body.Close()
+				if refused := call[1] == "/resources/v3alpha/organizations"; refused != (res.StatusCode/100 == 4) {
+					t.Errorf("%s %s as %q, chunked %v: got %d %s", call[0], call[1], contentType, chunked, res.StatusCode, text)
+				}
+			}
+		}
+	}
+	if after := c.Events(org); after != before {
+		t.Errorf("events: %s, then %s", before, after)
+	}
+}
+
+// The limits of searches are the operator's, and the published document says which.
+func TestTheLimitsOfSearchesAreConfigured(t *testing.T) {
+	t.Parallel()
+	const search = "/resources/v3alpha/organizations/_search"
+	for _, test := range []struct {
+		limits         policy.SearchLimits
+		standard, most int
+		over           string
+	}{
+		{policy.SearchLimits{}, 100, 1000, "1001"},
+		{policy.SearchLimits{Default: 7, Max: 5000}, 7, 5000, "5001"},
+		{policy.SearchLimits{Max: 20}, 20, 20, "21"},
+	} {
+		c := servertest.New(t, 1, func(config *server.Config) { config.SearchLimits = test.limits })
+		applied := func(query string) string {
+			return fmt.Sprint(c.Must("owner", http.MethodPost, search+query, "[]").Object(t, "details")["appliedLimit"])
+		}
+		if got := applied(""); got != fmt.Sprint(test.standard) {
+			t.Errorf("%+v: %s without a limit", test.limits, got)
+		}
+		if got := applied(fmt.Sprint("?query.limit=", test.most)); got != fmt.Sprint(test.most) {
+			t.Errorf("%+v: %s for the most", test.limits, got)
+		}
+		c.Refused("owner", http.MethodPost, search+"?query.limit="+test.over, "[]", 400, "INVALID_FIELD")
+		for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi.json?version=3.1", "/openapi.yaml?version=3.1"} {
+			text := c.Call(0, "a.example", "", http.MethodGet, path, "").Body
+			found := regexp.MustCompile(`(?s)name"?: "?query\.limit"?.{0,300}default of (\d+)\..{0,300}maximum"?: (\d+)`).FindAllStringSubmatch(text, -1)
+			if len(found) < 15 {
+				t.Errorf("%s tells of %d limits", path, len(found))
+			}
+			for _, one := range found {
+				if one[1] != fmt.Sprint(test.standard) || one[2] != fmt.Sprint(test.most) {
+					t.Errorf("%s says %v, want %+v", path, one[1:], test)
+					break
+				}
+			}
+		}
+	}
+}
+
+func TestASearchSaysWhereToSearch(t *testing.T) {
+	t.Parallel()
+	c := servertest.New(t, 1, nil)
+	names := func(query string) string {
+		var names []string
+		for _, one := range c.Must("owner", http.MethodPost, "/resources/v3alpha/organizations/_search?sortingColumn=ORGANIZATION_FIELD_NAME_NAME&query.asc=true"+query, "").Any(t)["result"].([]any) {
+			names = append(names, fmt.Sprint(one.(map[string]any)["name"]))
+		}
+		return strings.Join(names, " ")
+	}
+	for query, want := range map[string]string{"": "A A2", "&ctx.instanceId=" + c.Instance("a"): "A A2", "&ctx.orgId=" + c.Org("A2"): "A2"} {
+		if got := names(query); got != want {
+			t.Errorf("%s: got %s, want %s", query, got, want)
+		}
+	}
+	c.Refused("owner", http.MethodPost, "/resources/v3alpha/organizations/_search?ctx.instanceId="+c.Instance("b"), "", 404, "CONTEXT_NOT_FOUND")
+	c.Must("owner", http.MethodPost, "/resources/v3alpha/user_schemas/_search?ctx.instanceId="+c.Instance("a"), "")
+	c.Refused("owner", http.MethodPost, "/resources/v3alpha/user_schemas/_search?ctx.orgId="+c.Org("A"), "", 400, "CONTEXT_NOT_APPLICABLE")
 }

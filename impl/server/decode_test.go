@@ -119,7 +119,9 @@ func TestCheckQuery(t *testing.T) {
 		{"not a number", "query.limit=five", "WRONG_TYPE", "query.limit"},
 		{"not a bool", "query.asc=1", "WRONG_TYPE", "query.asc"},
 		{"an unknown enum name", "sortingColumn=NAME", "INVALID_ENUM", "sortingColumn"},
-		{"an enum number", "sortingColumn=4", "INVALID_ENUM", "sortingColumn"},
+		{"an enum number", "sortingColumn=4", "", ""}, // as in a body
+		{"a number of no value", "sortingColumn=99", "INVALID_ENUM", "sortingColumn"},
+		{"an endless enum number", "sortingColumn=" + strings.Repeat("4", 100), "INVALID_ENUM", "sortingColumn"},
 		{"a broken escape", "query.limit=%zz", "MALFORMED_QUERY", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

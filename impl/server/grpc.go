@@ -23,7 +23,7 @@ import (
 
 // maxMessageBytes is where the transports of protobuf cut a connection off.
 // Between policy.MaxRequestBytes and this the refusal has the contract's shape.
-const maxMessageBytes = 4 * policy.MaxRequestBytes
+const maxMessageBytes = 16 * policy.MaxRequestBytes
 
 // newGRPC returns the native gRPC server, with health and reflection (v1 and
 // v1alpha) beside the services.

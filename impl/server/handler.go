@@ -45,6 +45,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		}}
 		request := &w.request
 		defer s.logExchange(r.Context(), w, r.Method, time.Now())
+		defer endResets(r)
 		defer s.recover(w, r)
 		header := w.Header()
 		header["X-Request-Id"] = []string{request.ID}

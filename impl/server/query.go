@@ -3,6 +3,7 @@ package server
 import (
 	"math/big"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -76,7 +77,9 @@ func find(message protoreflect.MessageDescriptor, name string) (protoreflect.Fie
 func checkParameter(scratch proto.Message, field protoreflect.FieldDescriptor, name, canonical, value string) *fault.Error {
 	switch field.Kind() {
 	case protoreflect.EnumKind:
-		if field.Enum().Values().ByName(protoreflect.Name(value)) == nil {
+		// By name or, as in a body, by number.
+		number, err := strconv.ParseInt(value, 10, 32)
+		if field.Enum().Values().ByName(protoreflect.Name(value)) == nil && (err != nil || field.Enum().Values().ByNumber(protoreflect.EnumNumber(number)) == nil) {
 			return fault.Invalid("INVALID_ENUM", name, "%q is not a value of %s", value, field.Enum().Name())
 		}
 	case protoreflect.BoolKind:

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -26,6 +27,7 @@ type route struct {
 	request         protoreflect.MessageType
 	body            string // the JSON name of the field that is the body; "" when all but the path is
 	hasBody         bool
+	without         string // what no body means, where it means something: no filters, no change
 	inPath          []protoreflect.FieldDescriptor
 	bound           map[string]bool // fields that come from path or body
 }
@@ -91,7 +93,14 @@ func newRoute(method protoreflect.MethodDescriptor, operations *policy.Operation
 		to.method, to.pattern = http.MethodPatch, at.Patch
 	}
 	fields := method.Input().Fields()
-	if field := fields.ByName(protoreflect.Name(rule.GetBody())); field != nil {
+	field := fields.ByName(protoreflect.Name(rule.GetBody()))
+	switch {
+	case to.method == http.MethodPatch:
+		to.without = "{}"
+	case field != nil && field.IsList():
+		to.without = "[]"
+	}
+	if field != nil {
 		to.bound[rule.GetBody()], to.body = true, field.JSONName()
 	} else if rule.GetBody() == "*" {
 		for i := range fields.Len() { // nothing is left for the query
@@ -183,6 +192,10 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 		if refusal := checkQuery(req.URL.RawQuery, to.request, to.bound); refusal != nil {
 			writeFault(w, refusal)
 			return
+		}
+		if to.hasBody && to.without != "" && isEmpty(req.Body) {
+			req.Body = io.NopCloser(strings.NewReader(to.without))
+			req.Header.Set("Content-Type", "application/json")
 		}
 		if to.hasBody {
 			if refusal := checkBodyType(req.Header); refusal != nil {

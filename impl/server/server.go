@@ -69,6 +69,9 @@ type Config struct {
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
+	// SearchLimits are how many matches a search returns when it does not say, and at
+	// most; those of the contract where 0.
+	SearchLimits policy.SearchLimits
 	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
 	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
 	MaxHashCost float64
@@ -146,7 +149,7 @@ func New(c Config) (*Server, error) {
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer, Logger: c.Logger}
 	s.keys = &signing.Set{Keeper: s.keeper}
 	s.chain, err = policy.New(policy.Config{
-		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, MaxRunning: int(c.DB.Pool.Config().MaxConns),
+		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns),
 		AccessToken: func(ctx context.Context, instance *policy.Instance, host, token string) (*policy.Identity, error) {
 			return s.public.Caller(ctx, instance, host, token)
 		},
@@ -171,7 +174,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	reflection.Register(s.grpc)
-	contract, err := reference.New()
+	contract, err := reference.New(c.SearchLimits)
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +247,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 		Handler:           handler,
 		Protocols:         protocols,
 		TLSConfig:         c.TLS,
+		ConnContext:       withConn,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      60 * time.Second,

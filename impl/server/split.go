@@ -99,6 +99,7 @@ type peekedConn struct {
 	first    []byte
 	err      error         // what ended the peek, if not its length
 	patience time.Duration // for each write; 0 where the server sets deadlines
+	resets   resets        // of an HTTP/2 connection
 }
 
 func (c *peekedConn) peek() {
@@ -130,7 +131,11 @@ func (c *peekedConn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if c.patience > 0 && c.resets.tooMany(p[:n], time.Now()) {
+		return 0, errResets
+	}
+	return n, err
 }
 
 // limited keeps so many connections of a listener open. For one more, those that have

@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/writ-id/writ/impl/fair"
@@ -48,6 +49,8 @@ const (
 	idleTimeout      = 10 * time.Second // of a transaction
 	maxConnAge       = 30 * time.Minute // after a fail-over no connection keeps the old host (REL-011)
 	maxSearches      = 1000             // of one tenant that wait
+	cancelAfter      = 250 * time.Millisecond
+	deadAfter        = 5 * time.Second // when the database does not heed that either
 )
 
 // How the two pools plan. Statements by key are planned once, and may be planned
@@ -103,6 +106,12 @@ func open(ctx context.Context, url string, conns int, params map[string]string) 
 	for name, value := range params {
 		set[name] = value
 	}
+	// Who goes away in the middle of a statement does not take its connection along: a
+	// short one ends by itself, a longer one is cancelled. Else whoever begins and breaks
+	// off calls, which HTTP/2 makes cheap, would have connections made all the time.
+	config.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, CancelRequestDelay: cancelAfter, DeadlineDelay: deadAfter}
+	}
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
@@ -124,7 +133,7 @@ func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	}
 	const attempts = 5
 	for attempt := 1; ; attempt++ {
-		err := pgx.BeginFunc(ctx, db.Pool, fn)
+		err := db.inTx(ctx, fn)
 		if attempt == attempts || !isConflict(err) {
 			return err
 		}
@@ -135,6 +144,24 @@ func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
 			return err
 		}
 	}
+}
+
+// inTx runs fn in one transaction. What does not commit is rolled back also when its
+// caller went away, so that the connection is good for the next.
+func (db *DB) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
+	tx, err := db.Pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadAfter)
+		defer cancel()
+		_ = tx.Rollback(undo) // after a commit there is nothing to do; when it fails, pgx closes the connection
+	}()
+	if err := fn(tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 type txKey struct{}

@@ -91,6 +91,9 @@ func (g *generator) exampleValue(f protoreflect.FieldDescriptor, rules *validate
 		return "c2VjcmV0"
 	case protoreflect.EnumKind:
 		names, _ := g.enumNames(f, rules.GetEnum(), true) // one that says something
+		if len(names) == 0 {
+			names, _ = g.enumNames(f, rules.GetEnum(), false)
+		}
 		return names[0]
 	case protoreflect.MessageKind:
 		switch f.Message().FullName() {

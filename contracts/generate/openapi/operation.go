@@ -238,8 +238,10 @@ func (g *generator) body(m *method) *requestBody {
 		return nil
 	}
 	var content mediaType
-	body := &requestBody{Required: true}
-	if f := m.bodyField(); f != nil {
+	f := m.bodyField()
+	// No filters and no changes need no body.
+	body := &requestBody{Required: m.verb != "patch" && (f == nil || !f.IsList())}
+	if f != nil {
 		body.Description = comment(f)
 		content.Schema = g.property(f, inBody)
 		if len(content.Schema.AllOf) == 1 {

@@ -692,15 +692,9 @@ type OIDCConfig struct {
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
 	// as RFC 9068 has it: for resource servers that refuse what they do not know, as
 	// Spring Security does.
-	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
-	// Whether a native application is opened at once after a login, without a page
-	// that says so.
-	SkipNativeAppSuccessPage bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3" json:"skip_native_app_success_page,omitempty"`
-	// Where logouts of users are told to, if anywhere; https, or http in development
-	// mode.
-	BackChannelLogoutUri string `protobuf:"bytes,15,opt,name=back_channel_logout_uri,json=backChannelLogoutUri,proto3" json:"back_channel_logout_uri,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	PlainJwtType  bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OIDCConfig) Reset() {
@@ -831,20 +825,6 @@ func (x *OIDCConfig) GetPlainJwtType() bool {
 	return false
 }
 
-func (x *OIDCConfig) GetSkipNativeAppSuccessPage() bool {
-	if x != nil {
-		return x.SkipNativeAppSuccessPage
-	}
-	return false
-}
-
-func (x *OIDCConfig) GetBackChannelLogoutUri() string {
-	if x != nil {
-		return x.BackChannelLogoutUri
-	}
-	return ""
-}
-
 // PatchOIDCConfig changes the fields that are present.
 type PatchOIDCConfig struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -887,15 +867,9 @@ type PatchOIDCConfig struct {
 	AdditionalOrigins *Origins `protobuf:"bytes,13,opt,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt
 	// as RFC 9068 has it.
-	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
-	// Whether a native application is opened at once after a login, without a page
-	// that says so.
-	SkipNativeAppSuccessPage *bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3,oneof" json:"skip_native_app_success_page,omitempty"`
-	// Where logouts of users are told to, if anywhere; https, or http in development
-	// mode.
-	BackChannelLogoutUri *string `protobuf:"bytes,15,opt,name=back_channel_logout_uri,json=backChannelLogoutUri,proto3,oneof" json:"back_channel_logout_uri,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	PlainJwtType  *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PatchOIDCConfig) Reset() {
@@ -1024,20 +998,6 @@ func (x *PatchOIDCConfig) GetPlainJwtType() bool {
 		return *x.PlainJwtType
 	}
 	return false
-}
-
-func (x *PatchOIDCConfig) GetSkipNativeAppSuccessPage() bool {
-	if x != nil && x.SkipNativeAppSuccessPage != nil {
-		return *x.SkipNativeAppSuccessPage
-	}
-	return false
-}
-
-func (x *PatchOIDCConfig) GetBackChannelLogoutUri() string {
-	if x != nil && x.BackChannelLogoutUri != nil {
-		return *x.BackChannelLogoutUri
-	}
-	return ""
 }
 
 // APIConfig is how an API authenticates.
@@ -3376,7 +3336,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
 	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03apiB\b\n" +
 	"\x06configB\a\n" +
-	"\x05_name\"\xe6\t\n" +
+	"\x05_name\"\xc4\b\n" +
 	"\n" +
 	"OIDCConfig\x12[\n" +
 	"\rredirect_uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\fredirectUris\x12p\n" +
@@ -3398,9 +3358,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
 	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12>\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x12`\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutR\x14backChannelLogoutUri\"\xb9\v\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\"\xd0\t\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3422,9 +3380,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
 	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12C\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\bR\x18skipNativeAppSuccessPage\x88\x01\x01\x12e\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tB)\xbaH&r$\x18\xd0\x0f\x92\x02\x1ehttps://app.example.com/logoutH\tR\x14backChannelLogoutUri\x88\x01\x01B\x13\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01B\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
@@ -3432,9 +3388,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
-	"\x0f_plain_jwt_typeB\x1f\n" +
-	"\x1d_skip_native_app_success_pageB\x1a\n" +
-	"\x18_back_channel_logout_uri\"e\n" +
+	"\x0f_plain_jwt_type\"e\n" +
 	"\tAPIConfig\x12X\n" +
 	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x82\x01\n" +
 	"\x0ePatchAPIConfig\x12[\n" +

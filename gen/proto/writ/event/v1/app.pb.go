@@ -369,13 +369,9 @@ type ApplicationOIDCConfigAdded struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT.
-	PlainJwtType bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
-	// Whether a native application is opened at once after a login, without a page that says so.
-	SkipNativeAppSuccessPage bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3" json:"skip_native_app_success_page,omitempty"`
-	// Where logouts of users are told to, if anywhere.
-	BackChannelLogoutUri string `protobuf:"bytes,15,opt,name=back_channel_logout_uri,json=backChannelLogoutUri,proto3" json:"back_channel_logout_uri,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	PlainJwtType  bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3" json:"plain_jwt_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplicationOIDCConfigAdded) Reset() {
@@ -506,20 +502,6 @@ func (x *ApplicationOIDCConfigAdded) GetPlainJwtType() bool {
 	return false
 }
 
-func (x *ApplicationOIDCConfigAdded) GetSkipNativeAppSuccessPage() bool {
-	if x != nil {
-		return x.SkipNativeAppSuccessPage
-	}
-	return false
-}
-
-func (x *ApplicationOIDCConfigAdded) GetBackChannelLogoutUri() string {
-	if x != nil {
-		return x.BackChannelLogoutUri
-	}
-	return ""
-}
-
 // ApplicationOIDCConfigChanged is appended when the settings of an OpenID client change; only what changed is set.
 type ApplicationOIDCConfigChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -550,13 +532,9 @@ type ApplicationOIDCConfigChanged struct {
 	// Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
 	AdditionalOrigins []string `protobuf:"bytes,13,rep,name=additional_origins,json=additionalOrigins,proto3" json:"additional_origins,omitempty"`
 	// Whether the header typ of access tokens in the form JWT says JWT.
-	PlainJwtType *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
-	// Whether a native application is opened at once after a login, without a page that says so.
-	SkipNativeAppSuccessPage *bool `protobuf:"varint,14,opt,name=skip_native_app_success_page,json=skipNativeAppSuccessPage,proto3,oneof" json:"skip_native_app_success_page,omitempty"`
-	// Where logouts of users are told to, if anywhere.
-	BackChannelLogoutUri *string `protobuf:"bytes,15,opt,name=back_channel_logout_uri,json=backChannelLogoutUri,proto3,oneof" json:"back_channel_logout_uri,omitempty"`
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	PlainJwtType  *bool `protobuf:"varint,16,opt,name=plain_jwt_type,json=plainJwtType,proto3,oneof" json:"plain_jwt_type,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplicationOIDCConfigChanged) Reset() {
@@ -685,20 +663,6 @@ func (x *ApplicationOIDCConfigChanged) GetPlainJwtType() bool {
 		return *x.PlainJwtType
 	}
 	return false
-}
-
-func (x *ApplicationOIDCConfigChanged) GetSkipNativeAppSuccessPage() bool {
-	if x != nil && x.SkipNativeAppSuccessPage != nil {
-		return *x.SkipNativeAppSuccessPage
-	}
-	return false
-}
-
-func (x *ApplicationOIDCConfigChanged) GetBackChannelLogoutUri() string {
-	if x != nil && x.BackChannelLogoutUri != nil {
-		return *x.BackChannelLogoutUri
-	}
-	return ""
 }
 
 // ApplicationAPIConfigAdded is appended when an API is created.
@@ -967,7 +931,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId:&\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\"\x85\b\n" +
+	"\x1bproject.application.removed\x12\x03app\"\x8e\a\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -985,11 +949,8 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12$\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\x12>\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bR\x18skipNativeAppSuccessPage\x125\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tR\x14backChannelLogoutUri:0\xd2\xc1\x18,\n" +
-	"%project.application.config.oidc.added\x12\x03app\"\xbc\n" +
-	"\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType:0\xd2\xc1\x18,\n" +
+	"%project.application.config.oidc.added\x12\x03app\"\xfe\b\n" +
 	"\x1cApplicationOIDCConfigChanged\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -1007,9 +968,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationR\tclockSkew\x12-\n" +
 	"\x12additional_origins\x18\r \x03(\tR\x11additionalOrigins\x12)\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01\x12C\n" +
-	"\x1cskip_native_app_success_page\x18\x0e \x01(\bH\bR\x18skipNativeAppSuccessPage\x88\x01\x01\x12:\n" +
-	"\x17back_channel_logout_uri\x18\x0f \x01(\tH\tR\x14backChannelLogoutUri\x88\x01\x01:2\xd2\xc1\x18.\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01:2\xd2\xc1\x18.\n" +
 	"'project.application.config.oidc.changed\x12\x03appB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
@@ -1018,9 +977,7 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x1c_access_token_role_assertionB\x1a\n" +
 	"\x18_id_token_role_assertionB\x1e\n" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
-	"\x0f_plain_jwt_typeB\x1f\n" +
-	"\x1d_skip_native_app_success_pageB\x1a\n" +
-	"\x18_back_channel_logout_uri\"\x98\x01\n" +
+	"\x0f_plain_jwt_type\"\x98\x01\n" +
 	"\x19ApplicationAPIConfigAdded\x12J\n" +
 	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeR\x0eauthMethodType:/\xd2\xc1\x18+\n" +
 	"$project.application.config.api.added\x12\x03app\"\xb6\x01\n" +

@@ -175,12 +175,6 @@ func (m *ApplicationOIDCConfigAdded) AppendJSON(b []byte) []byte {
 	b = append(b, "\"plainJwtType\":"...)
 	b = strconv.AppendBool(b, m.GetPlainJwtType())
 	b = append(b, ',')
-	b = append(b, "\"skipNativeAppSuccessPage\":"...)
-	b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
-	b = append(b, ',')
-	b = append(b, "\"backChannelLogoutUri\":"...)
-	b = wire.AppendString(b, m.GetBackChannelLogoutUri())
-	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -285,16 +279,6 @@ func (m *ApplicationOIDCConfigChanged) AppendJSON(b []byte) []byte {
 	if m.PlainJwtType != nil {
 		b = append(b, "\"plainJwtType\":"...)
 		b = strconv.AppendBool(b, m.GetPlainJwtType())
-		b = append(b, ',')
-	}
-	if m.SkipNativeAppSuccessPage != nil {
-		b = append(b, "\"skipNativeAppSuccessPage\":"...)
-		b = strconv.AppendBool(b, m.GetSkipNativeAppSuccessPage())
-		b = append(b, ',')
-	}
-	if m.BackChannelLogoutUri != nil {
-		b = append(b, "\"backChannelLogoutUri\":"...)
-		b = wire.AppendString(b, m.GetBackChannelLogoutUri())
 		b = append(b, ',')
 	}
 	if len(b) > open {

@@ -8,7 +8,6 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -34,10 +33,8 @@ type ProjectAdded struct {
 	ProjectRoleCheck bool `protobuf:"varint,3,opt,name=project_role_check,json=projectRoleCheck,proto3" json:"project_role_check,omitempty"`
 	// Whether only users of organizations that own the project or that it is granted to can log in to its applications.
 	HasProjectCheck bool `protobuf:"varint,4,opt,name=has_project_check,json=hasProjectCheck,proto3" json:"has_project_check,omitempty"`
-	// Whose branding login pages show.
-	PrivateLabelingSetting v3alpha.PrivateLabelingSetting `protobuf:"varint,5,opt,name=private_labeling_setting,json=privateLabelingSetting,proto3,enum=writ.project.v3alpha.PrivateLabelingSetting" json:"private_labeling_setting,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ProjectAdded) Reset() {
@@ -98,13 +95,6 @@ func (x *ProjectAdded) GetHasProjectCheck() bool {
 	return false
 }
 
-func (x *ProjectAdded) GetPrivateLabelingSetting() v3alpha.PrivateLabelingSetting {
-	if x != nil {
-		return x.PrivateLabelingSetting
-	}
-	return v3alpha.PrivateLabelingSetting(0)
-}
-
 // ProjectChanged is appended when a project changes; only what changed is set.
 type ProjectChanged struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -116,10 +106,8 @@ type ProjectChanged struct {
 	ProjectRoleCheck *bool `protobuf:"varint,3,opt,name=project_role_check,json=projectRoleCheck,proto3,oneof" json:"project_role_check,omitempty"`
 	// Whether only users of organizations that own the project or that it is granted to can log in to its applications.
 	HasProjectCheck *bool `protobuf:"varint,4,opt,name=has_project_check,json=hasProjectCheck,proto3,oneof" json:"has_project_check,omitempty"`
-	// Whose branding login pages show.
-	PrivateLabelingSetting *v3alpha.PrivateLabelingSetting `protobuf:"varint,5,opt,name=private_labeling_setting,json=privateLabelingSetting,proto3,enum=writ.project.v3alpha.PrivateLabelingSetting,oneof" json:"private_labeling_setting,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *ProjectChanged) Reset() {
@@ -178,13 +166,6 @@ func (x *ProjectChanged) GetHasProjectCheck() bool {
 		return *x.HasProjectCheck
 	}
 	return false
-}
-
-func (x *ProjectChanged) GetPrivateLabelingSetting() v3alpha.PrivateLabelingSetting {
-	if x != nil && x.PrivateLabelingSetting != nil {
-		return *x.PrivateLabelingSetting
-	}
-	return v3alpha.PrivateLabelingSetting(0)
 }
 
 // ProjectDeactivated is appended when a project is deactivated.
@@ -485,26 +466,23 @@ var File_writ_event_v1_project_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/event/v1/project.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a*writ/project/v3alpha/project_service.proto\"\xb8\x02\n" +
+	"\x1bwrit/event/v1/project.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"\xd0\x01\n" +
 	"\fProjectAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x16project_role_assertion\x18\x02 \x01(\bR\x14projectRoleAssertion\x12,\n" +
 	"\x12project_role_check\x18\x03 \x01(\bR\x10projectRoleCheck\x12*\n" +
-	"\x11has_project_check\x18\x04 \x01(\bR\x0fhasProjectCheck\x12f\n" +
-	"\x18private_labeling_setting\x18\x05 \x01(\x0e2,.writ.project.v3alpha.PrivateLabelingSettingR\x16privateLabelingSetting:\x1c\xd2\xc1\x18\x18\n" +
-	"\rproject.added\x12\aproject\"\xc3\x03\n" +
+	"\x11has_project_check\x18\x04 \x01(\bR\x0fhasProjectCheck:\x1c\xd2\xc1\x18\x18\n" +
+	"\rproject.added\x12\aproject\"\xb9\x02\n" +
 	"\x0eProjectChanged\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01\x129\n" +
 	"\x16project_role_assertion\x18\x02 \x01(\bH\x01R\x14projectRoleAssertion\x88\x01\x01\x121\n" +
 	"\x12project_role_check\x18\x03 \x01(\bH\x02R\x10projectRoleCheck\x88\x01\x01\x12/\n" +
-	"\x11has_project_check\x18\x04 \x01(\bH\x03R\x0fhasProjectCheck\x88\x01\x01\x12k\n" +
-	"\x18private_labeling_setting\x18\x05 \x01(\x0e2,.writ.project.v3alpha.PrivateLabelingSettingH\x04R\x16privateLabelingSetting\x88\x01\x01:\x1e\xd2\xc1\x18\x1a\n" +
+	"\x11has_project_check\x18\x04 \x01(\bH\x03R\x0fhasProjectCheck\x88\x01\x01:\x1e\xd2\xc1\x18\x1a\n" +
 	"\x0fproject.changed\x12\aprojectB\a\n" +
 	"\x05_nameB\x19\n" +
 	"\x17_project_role_assertionB\x15\n" +
 	"\x13_project_role_checkB\x14\n" +
-	"\x12_has_project_checkB\x1b\n" +
-	"\x19_private_labeling_setting\"8\n" +
+	"\x12_has_project_check\"8\n" +
 	"\x12ProjectDeactivated:\"\xd2\xc1\x18\x1e\n" +
 	"\x13project.deactivated\x12\aproject\"8\n" +
 	"\x12ProjectReactivated:\"\xd2\xc1\x18\x1e\n" +
@@ -544,24 +522,21 @@ func file_writ_event_v1_project_proto_rawDescGZIP() []byte {
 
 var file_writ_event_v1_project_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_writ_event_v1_project_proto_goTypes = []any{
-	(*ProjectAdded)(nil),                // 0: writ.event.v1.ProjectAdded
-	(*ProjectChanged)(nil),              // 1: writ.event.v1.ProjectChanged
-	(*ProjectDeactivated)(nil),          // 2: writ.event.v1.ProjectDeactivated
-	(*ProjectReactivated)(nil),          // 3: writ.event.v1.ProjectReactivated
-	(*ProjectRemoved)(nil),              // 4: writ.event.v1.ProjectRemoved
-	(*ProjectRoleAdded)(nil),            // 5: writ.event.v1.ProjectRoleAdded
-	(*ProjectRoleChanged)(nil),          // 6: writ.event.v1.ProjectRoleChanged
-	(*ProjectRoleRemoved)(nil),          // 7: writ.event.v1.ProjectRoleRemoved
-	(v3alpha.PrivateLabelingSetting)(0), // 8: writ.project.v3alpha.PrivateLabelingSetting
+	(*ProjectAdded)(nil),       // 0: writ.event.v1.ProjectAdded
+	(*ProjectChanged)(nil),     // 1: writ.event.v1.ProjectChanged
+	(*ProjectDeactivated)(nil), // 2: writ.event.v1.ProjectDeactivated
+	(*ProjectReactivated)(nil), // 3: writ.event.v1.ProjectReactivated
+	(*ProjectRemoved)(nil),     // 4: writ.event.v1.ProjectRemoved
+	(*ProjectRoleAdded)(nil),   // 5: writ.event.v1.ProjectRoleAdded
+	(*ProjectRoleChanged)(nil), // 6: writ.event.v1.ProjectRoleChanged
+	(*ProjectRoleRemoved)(nil), // 7: writ.event.v1.ProjectRoleRemoved
 }
 var file_writ_event_v1_project_proto_depIdxs = []int32{
-	8, // 0: writ.event.v1.ProjectAdded.private_labeling_setting:type_name -> writ.project.v3alpha.PrivateLabelingSetting
-	8, // 1: writ.event.v1.ProjectChanged.private_labeling_setting:type_name -> writ.project.v3alpha.PrivateLabelingSetting
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	0, // [0:0] is the sub-list for method output_type
+	0, // [0:0] is the sub-list for method input_type
+	0, // [0:0] is the sub-list for extension type_name
+	0, // [0:0] is the sub-list for extension extendee
+	0, // [0:0] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_project_proto_init() }

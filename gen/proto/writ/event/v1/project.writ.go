@@ -5,7 +5,6 @@ package event
 
 import (
 	wire "github.com/writ-id/writ/contracts/generate/wire"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	strconv "strconv"
 )
 
@@ -25,9 +24,6 @@ func (m *ProjectAdded) AppendJSON(b []byte) []byte {
 	b = append(b, ',')
 	b = append(b, "\"hasProjectCheck\":"...)
 	b = strconv.AppendBool(b, m.GetHasProjectCheck())
-	b = append(b, ',')
-	b = append(b, "\"privateLabelingSetting\":"...)
-	b = wire.AppendEnum(b, m.GetPrivateLabelingSetting(), v3alpha.PrivateLabelingSetting_name)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
@@ -58,11 +54,6 @@ func (m *ProjectChanged) AppendJSON(b []byte) []byte {
 	if m.HasProjectCheck != nil {
 		b = append(b, "\"hasProjectCheck\":"...)
 		b = strconv.AppendBool(b, m.GetHasProjectCheck())
-		b = append(b, ',')
-	}
-	if m.PrivateLabelingSetting != nil {
-		b = append(b, "\"privateLabelingSetting\":"...)
-		b = wire.AppendEnum(b, m.GetPrivateLabelingSetting(), v3alpha.PrivateLabelingSetting_name)
 		b = append(b, ',')
 	}
 	if len(b) > open {

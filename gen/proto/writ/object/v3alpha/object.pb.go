@@ -136,6 +136,51 @@ func (EffectiveState) EnumDescriptor() ([]byte, []int) {
 	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{1}
 }
 
+// ListFilterMethod is how a value of a resource is compared with a list.
+type ListFilterMethod int32
+
+const (
+	// The list has it.
+	ListFilterMethod_LIST_FILTER_METHOD_IN ListFilterMethod = 0
+)
+
+// Enum value maps for ListFilterMethod.
+var (
+	ListFilterMethod_name = map[int32]string{
+		0: "LIST_FILTER_METHOD_IN",
+	}
+	ListFilterMethod_value = map[string]int32{
+		"LIST_FILTER_METHOD_IN": 0,
+	}
+)
+
+func (x ListFilterMethod) Enum() *ListFilterMethod {
+	p := new(ListFilterMethod)
+	*p = x
+	return p
+}
+
+func (x ListFilterMethod) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ListFilterMethod) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_object_v3alpha_object_proto_enumTypes[2].Descriptor()
+}
+
+func (ListFilterMethod) Type() protoreflect.EnumType {
+	return &file_writ_object_v3alpha_object_proto_enumTypes[2]
+}
+
+func (x ListFilterMethod) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ListFilterMethod.Descriptor instead.
+func (ListFilterMethod) EnumDescriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{2}
+}
+
 // TimestampFilterMethod is how a time of a resource is compared with the
 // filter's.
 type TimestampFilterMethod int32
@@ -192,11 +237,11 @@ func (x TimestampFilterMethod) String() string {
 }
 
 func (TimestampFilterMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[2].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[3].Descriptor()
 }
 
 func (TimestampFilterMethod) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[2]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[3]
 }
 
 func (x TimestampFilterMethod) Number() protoreflect.EnumNumber {
@@ -205,7 +250,7 @@ func (x TimestampFilterMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimestampFilterMethod.Descriptor instead.
 func (TimestampFilterMethod) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{2}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
 }
 
 // TextFilterMethod is how a text filter compares. The text is always literal:
@@ -266,11 +311,11 @@ func (x TextFilterMethod) String() string {
 }
 
 func (TextFilterMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[3].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[4].Descriptor()
 }
 
 func (TextFilterMethod) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[3]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[4]
 }
 
 func (x TextFilterMethod) Number() protoreflect.EnumNumber {
@@ -279,7 +324,7 @@ func (x TextFilterMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TextFilterMethod.Descriptor instead.
 func (TextFilterMethod) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
 }
 
 // AccessTokenType is the form of access tokens.
@@ -319,11 +364,11 @@ func (x AccessTokenType) String() string {
 }
 
 func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[4].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[5].Descriptor()
 }
 
 func (AccessTokenType) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[4]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[5]
 }
 
 func (x AccessTokenType) Number() protoreflect.EnumNumber {
@@ -332,7 +377,7 @@ func (x AccessTokenType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessTokenType.Descriptor instead.
 func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
 }
 
 // Details says when and where a resource last changed.
@@ -653,7 +698,9 @@ func (x *StateFilter) GetState() EffectiveState {
 type InIDsFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The IDs; an empty list is met by nothing.
-	Ids           []string `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	Ids []string `protobuf:"bytes,1,rep,name=ids,proto3" json:"ids,omitempty"`
+	// How to compare; IN when omitted, and there is no other.
+	Method        ListFilterMethod `protobuf:"varint,2,opt,name=method,proto3,enum=writ.object.v3alpha.ListFilterMethod" json:"method,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -693,6 +740,13 @@ func (x *InIDsFilter) GetIds() []string {
 		return x.Ids
 	}
 	return nil
+}
+
+func (x *InIDsFilter) GetMethod() ListFilterMethod {
+	if x != nil {
+		return x.Method
+	}
+	return ListFilterMethod_LIST_FILTER_METHOD_IN
 }
 
 // IDFilter is met by the resources that refer to one object.
@@ -1191,9 +1245,10 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x05owner\x12\x05\xbaH\x02\b\x01\"W\n" +
 	"\vStateFilter\x12H\n" +
 	"\x05state\x18\x01 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\r\xbaH\n" +
-	"\xc8\x01\x01\x82\x01\x04\x10\x01 \x00R\x05state\"3\n" +
+	"\xc8\x01\x01\x82\x01\x04\x10\x01 \x00R\x05state\"|\n" +
 	"\vInIDsFilter\x12$\n" +
-	"\x03ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\"\ar\x05\x10\x01\x18\xc8\x01R\x03ids\"&\n" +
+	"\x03ids\x18\x01 \x03(\tB\x12\xbaH\x0f\x92\x01\f\x10\xe8\a\"\ar\x05\x10\x01\x18\xc8\x01R\x03ids\x12G\n" +
+	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.ListFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"&\n" +
 	"\bIDFilter\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"s\n" +
@@ -1210,10 +1265,9 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x05value\x18\x01 \x01(\bR\x05value\"\xa1\x01\n" +
 	"\x0fTimestampFilter\x12@\n" +
 	"\ttimestamp\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\ttimestamp\x12L\n" +
-	"\x06method\x18\x02 \x01(\x0e2*.writ.object.v3alpha.TimestampFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"f\n" +
-	"\tListQuery\x12'\n" +
-	"\x06offset\x18\x01 \x01(\x04B\x0f\xbaH\f2\n" +
-	"\x18\xff\xff\xff\xff\xff\xff\xff\xff\x7fR\x06offset\x12\x1e\n" +
+	"\x06method\x18\x02 \x01(\x0e2*.writ.object.v3alpha.TimestampFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method\"U\n" +
+	"\tListQuery\x12\x16\n" +
+	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x1e\n" +
 	"\x05limit\x18\x02 \x01(\rB\b\xbaH\x05*\x03\x18\xe8\aR\x05limit\x12\x10\n" +
 	"\x03asc\x18\x03 \x01(\bR\x03asc\"\xe6\x01\n" +
 	"\vListDetails\x12#\n" +
@@ -1236,7 +1290,9 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x0eEffectiveState\x12\x1f\n" +
 	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EFFECTIVE_STATE_ACTIVE\x10\x01\x12\x1c\n" +
-	"\x18EFFECTIVE_STATE_INACTIVE\x10\x02*\xdd\x01\n" +
+	"\x18EFFECTIVE_STATE_INACTIVE\x10\x02*-\n" +
+	"\x10ListFilterMethod\x12\x19\n" +
+	"\x15LIST_FILTER_METHOD_IN\x10\x00*\xdd\x01\n" +
 	"\x15TimestampFilterMethod\x12\"\n" +
 	"\x1eTIMESTAMP_Filter_METHOD_EQUALS\x10\x00\x12#\n" +
 	"\x1fTIMESTAMP_Filter_METHOD_GREATER\x10\x01\x12-\n" +
@@ -1269,46 +1325,48 @@ func file_writ_object_v3alpha_object_proto_rawDescGZIP() []byte {
 	return file_writ_object_v3alpha_object_proto_rawDescData
 }
 
-var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 5)
+var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
 var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(OwnerType)(0),                // 0: writ.object.v3alpha.OwnerType
 	(EffectiveState)(0),           // 1: writ.object.v3alpha.EffectiveState
-	(TimestampFilterMethod)(0),    // 2: writ.object.v3alpha.TimestampFilterMethod
-	(TextFilterMethod)(0),         // 3: writ.object.v3alpha.TextFilterMethod
-	(AccessTokenType)(0),          // 4: writ.object.v3alpha.AccessTokenType
-	(*Details)(nil),               // 5: writ.object.v3alpha.Details
-	(*Owner)(nil),                 // 6: writ.object.v3alpha.Owner
-	(*RequestContext)(nil),        // 7: writ.object.v3alpha.RequestContext
-	(*StateFilter)(nil),           // 8: writ.object.v3alpha.StateFilter
-	(*InIDsFilter)(nil),           // 9: writ.object.v3alpha.InIDsFilter
-	(*IDFilter)(nil),              // 10: writ.object.v3alpha.IDFilter
-	(*TextFilter)(nil),            // 11: writ.object.v3alpha.TextFilter
-	(*NameFilter)(nil),            // 12: writ.object.v3alpha.NameFilter
-	(*BoolFilter)(nil),            // 13: writ.object.v3alpha.BoolFilter
-	(*TimestampFilter)(nil),       // 14: writ.object.v3alpha.TimestampFilter
-	(*ListQuery)(nil),             // 15: writ.object.v3alpha.ListQuery
-	(*ListDetails)(nil),           // 16: writ.object.v3alpha.ListDetails
-	(*SettingDetails)(nil),        // 17: writ.object.v3alpha.SettingDetails
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(ListFilterMethod)(0),         // 2: writ.object.v3alpha.ListFilterMethod
+	(TimestampFilterMethod)(0),    // 3: writ.object.v3alpha.TimestampFilterMethod
+	(TextFilterMethod)(0),         // 4: writ.object.v3alpha.TextFilterMethod
+	(AccessTokenType)(0),          // 5: writ.object.v3alpha.AccessTokenType
+	(*Details)(nil),               // 6: writ.object.v3alpha.Details
+	(*Owner)(nil),                 // 7: writ.object.v3alpha.Owner
+	(*RequestContext)(nil),        // 8: writ.object.v3alpha.RequestContext
+	(*StateFilter)(nil),           // 9: writ.object.v3alpha.StateFilter
+	(*InIDsFilter)(nil),           // 10: writ.object.v3alpha.InIDsFilter
+	(*IDFilter)(nil),              // 11: writ.object.v3alpha.IDFilter
+	(*TextFilter)(nil),            // 12: writ.object.v3alpha.TextFilter
+	(*NameFilter)(nil),            // 13: writ.object.v3alpha.NameFilter
+	(*BoolFilter)(nil),            // 14: writ.object.v3alpha.BoolFilter
+	(*TimestampFilter)(nil),       // 15: writ.object.v3alpha.TimestampFilter
+	(*ListQuery)(nil),             // 16: writ.object.v3alpha.ListQuery
+	(*ListDetails)(nil),           // 17: writ.object.v3alpha.ListDetails
+	(*SettingDetails)(nil),        // 18: writ.object.v3alpha.SettingDetails
+	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
 }
 var file_writ_object_v3alpha_object_proto_depIdxs = []int32{
-	18, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
-	6,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
+	19, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
+	7,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
 	0,  // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
 	1,  // 3: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
-	3,  // 4: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	3,  // 5: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	18, // 6: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
-	2,  // 7: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
-	18, // 8: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
-	18, // 9: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
-	6,  // 10: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	2,  // 4: writ.object.v3alpha.InIDsFilter.method:type_name -> writ.object.v3alpha.ListFilterMethod
+	4,  // 5: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	4,  // 6: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	19, // 7: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
+	3,  // 8: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
+	19, // 9: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
+	19, // 10: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
+	7,  // 11: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_writ_object_v3alpha_object_proto_init() }
@@ -1329,7 +1387,7 @@ func file_writ_object_v3alpha_object_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_object_v3alpha_object_proto_rawDesc), len(file_writ_object_v3alpha_object_proto_rawDesc)),
-			NumEnums:      5,
+			NumEnums:      6,
 			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -117,6 +117,9 @@ func (m *InIDsFilter) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"method\":"...)
+	b = wire.AppendEnum(b, m.GetMethod(), ListFilterMethod_name)
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -777,6 +777,8 @@ func (x *GetOrganizationResponse) GetOrganization() *GetOrganization {
 // SearchOrganizationsRequest is the request of SearchOrganizations.
 type SearchOrganizationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where to search; by default the whole instance.
+	Ctx *v3alpha.RequestContext `protobuf:"bytes,1,opt,name=ctx,proto3" json:"ctx,omitempty"`
 	// Page and order of the result.
 	Query *v3alpha.ListQuery `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// The column to sort by.
@@ -815,6 +817,13 @@ func (x *SearchOrganizationsRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SearchOrganizationsRequest.ProtoReflect.Descriptor instead.
 func (*SearchOrganizationsRequest) Descriptor() ([]byte, []int) {
 	return file_writ_org_v3alpha_organization_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *SearchOrganizationsRequest) GetCtx() *v3alpha.RequestContext {
+	if x != nil {
+		return x.Ctx
+	}
+	return nil
 }
 
 func (x *SearchOrganizationsRequest) GetQuery() *v3alpha.ListQuery {
@@ -1308,8 +1317,9 @@ const file_writ_org_v3alpha_organization_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"h\n" +
 	"\x17GetOrganizationResponse\x12M\n" +
-	"\forganization\x18\x01 \x01(\v2!.writ.org.v3alpha.GetOrganizationB\x06\xbaH\x03\xc8\x01\x01R\forganization\"\xfc\x01\n" +
-	"\x1aSearchOrganizationsRequest\x124\n" +
+	"\forganization\x18\x01 \x01(\v2!.writ.org.v3alpha.GetOrganizationB\x06\xbaH\x03\xc8\x01\x01R\forganization\"\xb3\x02\n" +
+	"\x1aSearchOrganizationsRequest\x125\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x124\n" +
 	"\x05query\x18\x02 \x01(\v2\x1e.writ.object.v3alpha.ListQueryR\x05query\x12X\n" +
 	"\x0esorting_column\x18\x03 \x01(\x0e2'.writ.org.v3alpha.OrganizationFieldNameB\b\xbaH\x05\x82\x01\x02\x10\x01R\rsortingColumn\x12N\n" +
 	"\afilters\x18\x04 \x03(\v2*.writ.org.v3alpha.OrganizationSearchFilterB\b\xbaH\x05\x92\x01\x02\x10dR\afilters\"\xec\x01\n" +
@@ -1341,7 +1351,7 @@ const file_writ_org_v3alpha_organization_service_proto_rawDesc = "" +
 	"%ORGANIZATION_FIELD_NAME_CREATION_DATE\x10\x02\x12'\n" +
 	"#ORGANIZATION_FIELD_NAME_CHANGE_DATE\x10\x03\x12 \n" +
 	"\x1cORGANIZATION_FIELD_NAME_NAME\x10\x04\x12!\n" +
-	"\x1dORGANIZATION_FIELD_NAME_STATE\x10\x052\xf4\r\n" +
+	"\x1dORGANIZATION_FIELD_NAME_STATE\x10\x052\xf8\r\n" +
 	"\x14ServiceOrganizations\x12\xc0\x01\n" +
 	"\x12CreateOrganization\x12+.writ.org.v3alpha.CreateOrganizationRequest\x1a,.writ.org.v3alpha.CreateOrganizationResponse\"O\xca\xc1\x18\x15\n" +
 	"\x02\xc9\x01\x12\n" +
@@ -1349,8 +1359,8 @@ const file_writ_org_v3alpha_organization_service_proto_rawDesc = "" +
 	"\x11PatchOrganization\x12*.writ.org.v3alpha.PatchOrganizationRequest\x1a+.writ.org.v3alpha.PatchOrganizationResponse\"R\xca\xc1\x18\x13\x12\torg.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x025:\forganization2%/resources/v3alpha/organizations/{id}\x12\xb6\x01\n" +
 	"\x12DeleteOrganization\x12+.writ.org.v3alpha.DeleteOrganizationRequest\x1a,.writ.org.v3alpha.DeleteOrganizationResponse\"E\xca\xc1\x18\x14\x12\n" +
 	"org.delete\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02'*%/resources/v3alpha/organizations/{id}\x12\xaa\x01\n" +
-	"\x0fGetOrganization\x12(.writ.org.v3alpha.GetOrganizationRequest\x1a).writ.org.v3alpha.GetOrganizationResponse\"B\xca\xc1\x18\x11\x12\borg.read\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02'\x12%/resources/v3alpha/organizations/{id}\x12\xbf\x01\n" +
-	"\x13SearchOrganizations\x12,.writ.org.v3alpha.SearchOrganizationsRequest\x1a-.writ.org.v3alpha.SearchOrganizationsResponse\"K\xca\xc1\x18\x0e\x12\borg.read\x18\x010\x01\x82\xd3\xe4\x93\x023:\afilters\"(/resources/v3alpha/organizations/_search\x12\xc5\x01\n" +
+	"\x0fGetOrganization\x12(.writ.org.v3alpha.GetOrganizationRequest\x1a).writ.org.v3alpha.GetOrganizationResponse\"B\xca\xc1\x18\x11\x12\borg.read\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02'\x12%/resources/v3alpha/organizations/{id}\x12\xc3\x01\n" +
+	"\x13SearchOrganizations\x12,.writ.org.v3alpha.SearchOrganizationsRequest\x1a-.writ.org.v3alpha.SearchOrganizationsResponse\"O\xca\xc1\x18\x12\x12\borg.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x023:\afilters\"(/resources/v3alpha/organizations/_search\x12\xc5\x01\n" +
 	"\x14ActivateOrganization\x12-.writ.org.v3alpha.ActivateOrganizationRequest\x1a..writ.org.v3alpha.ActivateOrganizationResponse\"N\xca\xc1\x18\x13\x12\torg.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x021\"//resources/v3alpha/organizations/{id}/_activate\x12\xcd\x01\n" +
 	"\x16DeactivateOrganization\x12/.writ.org.v3alpha.DeactivateOrganizationRequest\x1a0.writ.org.v3alpha.DeactivateOrganizationResponse\"P\xca\xc1\x18\x13\x12\torg.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x023\"1/resources/v3alpha/organizations/{id}/_deactivate\x12\xd2\x01\n" +
 	"\x14SetAsInstanceDefault\x12-.writ.org.v3alpha.SetAsInstanceDefaultRequest\x1a..writ.org.v3alpha.SetAsInstanceDefaultResponse\"[\xca\xc1\x18\x11\x12\tiam.write\x18\x01*\x02\x01\x03\x82\xd3\xe4\x93\x02@\">/resources/v3alpha/organizations/{id}/_set_as_instance_default\x12\xc0\x01\n" +
@@ -1400,8 +1410,9 @@ var file_writ_org_v3alpha_organization_service_proto_goTypes = []any{
 	(*v3alpha.InIDsFilter)(nil),            // 26: writ.object.v3alpha.InIDsFilter
 	(*v3alpha.StateFilter)(nil),            // 27: writ.object.v3alpha.StateFilter
 	(*v3alpha.TextFilter)(nil),             // 28: writ.object.v3alpha.TextFilter
-	(*v3alpha.ListQuery)(nil),              // 29: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),            // 30: writ.object.v3alpha.ListDetails
+	(*v3alpha.RequestContext)(nil),         // 29: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),              // 30: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),            // 31: writ.object.v3alpha.ListDetails
 }
 var file_writ_org_v3alpha_organization_service_proto_depIdxs = []int32{
 	23, // 0: writ.org.v3alpha.GetOrganization.details:type_name -> writ.object.v3alpha.Details
@@ -1416,39 +1427,40 @@ var file_writ_org_v3alpha_organization_service_proto_depIdxs = []int32{
 	23, // 9: writ.org.v3alpha.PatchOrganizationResponse.details:type_name -> writ.object.v3alpha.Details
 	23, // 10: writ.org.v3alpha.DeleteOrganizationResponse.details:type_name -> writ.object.v3alpha.Details
 	3,  // 11: writ.org.v3alpha.GetOrganizationResponse.organization:type_name -> writ.org.v3alpha.GetOrganization
-	29, // 12: writ.org.v3alpha.SearchOrganizationsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	0,  // 13: writ.org.v3alpha.SearchOrganizationsRequest.sorting_column:type_name -> writ.org.v3alpha.OrganizationFieldName
-	4,  // 14: writ.org.v3alpha.SearchOrganizationsRequest.filters:type_name -> writ.org.v3alpha.OrganizationSearchFilter
-	30, // 15: writ.org.v3alpha.SearchOrganizationsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	0,  // 16: writ.org.v3alpha.SearchOrganizationsResponse.sorting_column:type_name -> writ.org.v3alpha.OrganizationFieldName
-	3,  // 17: writ.org.v3alpha.SearchOrganizationsResponse.result:type_name -> writ.org.v3alpha.GetOrganization
-	23, // 18: writ.org.v3alpha.ActivateOrganizationResponse.details:type_name -> writ.object.v3alpha.Details
-	23, // 19: writ.org.v3alpha.DeactivateOrganizationResponse.details:type_name -> writ.object.v3alpha.Details
-	23, // 20: writ.org.v3alpha.SetAsInstanceDefaultResponse.details:type_name -> writ.object.v3alpha.Details
-	3,  // 21: writ.org.v3alpha.GetInstanceDefaultResponse.organization:type_name -> writ.org.v3alpha.GetOrganization
-	5,  // 22: writ.org.v3alpha.ServiceOrganizations.CreateOrganization:input_type -> writ.org.v3alpha.CreateOrganizationRequest
-	7,  // 23: writ.org.v3alpha.ServiceOrganizations.PatchOrganization:input_type -> writ.org.v3alpha.PatchOrganizationRequest
-	9,  // 24: writ.org.v3alpha.ServiceOrganizations.DeleteOrganization:input_type -> writ.org.v3alpha.DeleteOrganizationRequest
-	11, // 25: writ.org.v3alpha.ServiceOrganizations.GetOrganization:input_type -> writ.org.v3alpha.GetOrganizationRequest
-	13, // 26: writ.org.v3alpha.ServiceOrganizations.SearchOrganizations:input_type -> writ.org.v3alpha.SearchOrganizationsRequest
-	15, // 27: writ.org.v3alpha.ServiceOrganizations.ActivateOrganization:input_type -> writ.org.v3alpha.ActivateOrganizationRequest
-	17, // 28: writ.org.v3alpha.ServiceOrganizations.DeactivateOrganization:input_type -> writ.org.v3alpha.DeactivateOrganizationRequest
-	19, // 29: writ.org.v3alpha.ServiceOrganizations.SetAsInstanceDefault:input_type -> writ.org.v3alpha.SetAsInstanceDefaultRequest
-	21, // 30: writ.org.v3alpha.ServiceOrganizations.GetInstanceDefault:input_type -> writ.org.v3alpha.GetInstanceDefaultRequest
-	6,  // 31: writ.org.v3alpha.ServiceOrganizations.CreateOrganization:output_type -> writ.org.v3alpha.CreateOrganizationResponse
-	8,  // 32: writ.org.v3alpha.ServiceOrganizations.PatchOrganization:output_type -> writ.org.v3alpha.PatchOrganizationResponse
-	10, // 33: writ.org.v3alpha.ServiceOrganizations.DeleteOrganization:output_type -> writ.org.v3alpha.DeleteOrganizationResponse
-	12, // 34: writ.org.v3alpha.ServiceOrganizations.GetOrganization:output_type -> writ.org.v3alpha.GetOrganizationResponse
-	14, // 35: writ.org.v3alpha.ServiceOrganizations.SearchOrganizations:output_type -> writ.org.v3alpha.SearchOrganizationsResponse
-	16, // 36: writ.org.v3alpha.ServiceOrganizations.ActivateOrganization:output_type -> writ.org.v3alpha.ActivateOrganizationResponse
-	18, // 37: writ.org.v3alpha.ServiceOrganizations.DeactivateOrganization:output_type -> writ.org.v3alpha.DeactivateOrganizationResponse
-	20, // 38: writ.org.v3alpha.ServiceOrganizations.SetAsInstanceDefault:output_type -> writ.org.v3alpha.SetAsInstanceDefaultResponse
-	22, // 39: writ.org.v3alpha.ServiceOrganizations.GetInstanceDefault:output_type -> writ.org.v3alpha.GetInstanceDefaultResponse
-	31, // [31:40] is the sub-list for method output_type
-	22, // [22:31] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	29, // 12: writ.org.v3alpha.SearchOrganizationsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	30, // 13: writ.org.v3alpha.SearchOrganizationsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	0,  // 14: writ.org.v3alpha.SearchOrganizationsRequest.sorting_column:type_name -> writ.org.v3alpha.OrganizationFieldName
+	4,  // 15: writ.org.v3alpha.SearchOrganizationsRequest.filters:type_name -> writ.org.v3alpha.OrganizationSearchFilter
+	31, // 16: writ.org.v3alpha.SearchOrganizationsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	0,  // 17: writ.org.v3alpha.SearchOrganizationsResponse.sorting_column:type_name -> writ.org.v3alpha.OrganizationFieldName
+	3,  // 18: writ.org.v3alpha.SearchOrganizationsResponse.result:type_name -> writ.org.v3alpha.GetOrganization
+	23, // 19: writ.org.v3alpha.ActivateOrganizationResponse.details:type_name -> writ.object.v3alpha.Details
+	23, // 20: writ.org.v3alpha.DeactivateOrganizationResponse.details:type_name -> writ.object.v3alpha.Details
+	23, // 21: writ.org.v3alpha.SetAsInstanceDefaultResponse.details:type_name -> writ.object.v3alpha.Details
+	3,  // 22: writ.org.v3alpha.GetInstanceDefaultResponse.organization:type_name -> writ.org.v3alpha.GetOrganization
+	5,  // 23: writ.org.v3alpha.ServiceOrganizations.CreateOrganization:input_type -> writ.org.v3alpha.CreateOrganizationRequest
+	7,  // 24: writ.org.v3alpha.ServiceOrganizations.PatchOrganization:input_type -> writ.org.v3alpha.PatchOrganizationRequest
+	9,  // 25: writ.org.v3alpha.ServiceOrganizations.DeleteOrganization:input_type -> writ.org.v3alpha.DeleteOrganizationRequest
+	11, // 26: writ.org.v3alpha.ServiceOrganizations.GetOrganization:input_type -> writ.org.v3alpha.GetOrganizationRequest
+	13, // 27: writ.org.v3alpha.ServiceOrganizations.SearchOrganizations:input_type -> writ.org.v3alpha.SearchOrganizationsRequest
+	15, // 28: writ.org.v3alpha.ServiceOrganizations.ActivateOrganization:input_type -> writ.org.v3alpha.ActivateOrganizationRequest
+	17, // 29: writ.org.v3alpha.ServiceOrganizations.DeactivateOrganization:input_type -> writ.org.v3alpha.DeactivateOrganizationRequest
+	19, // 30: writ.org.v3alpha.ServiceOrganizations.SetAsInstanceDefault:input_type -> writ.org.v3alpha.SetAsInstanceDefaultRequest
+	21, // 31: writ.org.v3alpha.ServiceOrganizations.GetInstanceDefault:input_type -> writ.org.v3alpha.GetInstanceDefaultRequest
+	6,  // 32: writ.org.v3alpha.ServiceOrganizations.CreateOrganization:output_type -> writ.org.v3alpha.CreateOrganizationResponse
+	8,  // 33: writ.org.v3alpha.ServiceOrganizations.PatchOrganization:output_type -> writ.org.v3alpha.PatchOrganizationResponse
+	10, // 34: writ.org.v3alpha.ServiceOrganizations.DeleteOrganization:output_type -> writ.org.v3alpha.DeleteOrganizationResponse
+	12, // 35: writ.org.v3alpha.ServiceOrganizations.GetOrganization:output_type -> writ.org.v3alpha.GetOrganizationResponse
+	14, // 36: writ.org.v3alpha.ServiceOrganizations.SearchOrganizations:output_type -> writ.org.v3alpha.SearchOrganizationsResponse
+	16, // 37: writ.org.v3alpha.ServiceOrganizations.ActivateOrganization:output_type -> writ.org.v3alpha.ActivateOrganizationResponse
+	18, // 38: writ.org.v3alpha.ServiceOrganizations.DeactivateOrganization:output_type -> writ.org.v3alpha.DeactivateOrganizationResponse
+	20, // 39: writ.org.v3alpha.ServiceOrganizations.SetAsInstanceDefault:output_type -> writ.org.v3alpha.SetAsInstanceDefaultResponse
+	22, // 40: writ.org.v3alpha.ServiceOrganizations.GetInstanceDefault:output_type -> writ.org.v3alpha.GetInstanceDefaultResponse
+	32, // [32:41] is the sub-list for method output_type
+	23, // [23:32] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_writ_org_v3alpha_organization_service_proto_init() }

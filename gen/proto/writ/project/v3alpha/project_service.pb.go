@@ -28,59 +28,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PrivateLabelingSetting is whose branding login pages show.
-type PrivateLabelingSetting int32
-
-const (
-	// That of the instance, until the organization of the user is known.
-	PrivateLabelingSetting_PRIVATE_LABELING_SETTING_UNSPECIFIED PrivateLabelingSetting = 0
-	// That of the organization that owns the project.
-	PrivateLabelingSetting_PRIVATE_LABELING_SETTING_ENFORCE_PROJECT_RESOURCE_OWNER_POLICY PrivateLabelingSetting = 1
-	// That of the organization of the user who logs in.
-	PrivateLabelingSetting_PRIVATE_LABELING_SETTING_ALLOW_LOGIN_USER_RESOURCE_OWNER_POLICY PrivateLabelingSetting = 2
-)
-
-// Enum value maps for PrivateLabelingSetting.
-var (
-	PrivateLabelingSetting_name = map[int32]string{
-		0: "PRIVATE_LABELING_SETTING_UNSPECIFIED",
-		1: "PRIVATE_LABELING_SETTING_ENFORCE_PROJECT_RESOURCE_OWNER_POLICY",
-		2: "PRIVATE_LABELING_SETTING_ALLOW_LOGIN_USER_RESOURCE_OWNER_POLICY",
-	}
-	PrivateLabelingSetting_value = map[string]int32{
-		"PRIVATE_LABELING_SETTING_UNSPECIFIED":                            0,
-		"PRIVATE_LABELING_SETTING_ENFORCE_PROJECT_RESOURCE_OWNER_POLICY":  1,
-		"PRIVATE_LABELING_SETTING_ALLOW_LOGIN_USER_RESOURCE_OWNER_POLICY": 2,
-	}
-)
-
-func (x PrivateLabelingSetting) Enum() *PrivateLabelingSetting {
-	p := new(PrivateLabelingSetting)
-	*p = x
-	return p
-}
-
-func (x PrivateLabelingSetting) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (PrivateLabelingSetting) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_project_v3alpha_project_service_proto_enumTypes[0].Descriptor()
-}
-
-func (PrivateLabelingSetting) Type() protoreflect.EnumType {
-	return &file_writ_project_v3alpha_project_service_proto_enumTypes[0]
-}
-
-func (x PrivateLabelingSetting) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use PrivateLabelingSetting.Descriptor instead.
-func (PrivateLabelingSetting) EnumDescriptor() ([]byte, []int) {
-	return file_writ_project_v3alpha_project_service_proto_rawDescGZIP(), []int{0}
-}
-
 // ProjectFieldName is a column that projects can be sorted by.
 type ProjectFieldName int32
 
@@ -130,11 +77,11 @@ func (x ProjectFieldName) String() string {
 }
 
 func (ProjectFieldName) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_project_v3alpha_project_service_proto_enumTypes[1].Descriptor()
+	return file_writ_project_v3alpha_project_service_proto_enumTypes[0].Descriptor()
 }
 
 func (ProjectFieldName) Type() protoreflect.EnumType {
-	return &file_writ_project_v3alpha_project_service_proto_enumTypes[1]
+	return &file_writ_project_v3alpha_project_service_proto_enumTypes[0]
 }
 
 func (x ProjectFieldName) Number() protoreflect.EnumNumber {
@@ -143,7 +90,7 @@ func (x ProjectFieldName) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ProjectFieldName.Descriptor instead.
 func (ProjectFieldName) EnumDescriptor() ([]byte, []int) {
-	return file_writ_project_v3alpha_project_service_proto_rawDescGZIP(), []int{1}
+	return file_writ_project_v3alpha_project_service_proto_rawDescGZIP(), []int{0}
 }
 
 // Project holds roles and applications.
@@ -160,10 +107,8 @@ type Project struct {
 	// Whether only users of organizations that own the project or that it is
 	// granted to can log in to its applications.
 	HasProjectCheck bool `protobuf:"varint,5,opt,name=has_project_check,json=hasProjectCheck,proto3" json:"has_project_check,omitempty"`
-	// Whose branding the login pages of its applications show.
-	PrivateLabelingSetting PrivateLabelingSetting `protobuf:"varint,6,opt,name=private_labeling_setting,json=privateLabelingSetting,proto3,enum=writ.project.v3alpha.PrivateLabelingSetting" json:"private_labeling_setting,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Project) Reset() {
@@ -231,13 +176,6 @@ func (x *Project) GetHasProjectCheck() bool {
 	return false
 }
 
-func (x *Project) GetPrivateLabelingSetting() PrivateLabelingSetting {
-	if x != nil {
-		return x.PrivateLabelingSetting
-	}
-	return PrivateLabelingSetting_PRIVATE_LABELING_SETTING_UNSPECIFIED
-}
-
 // PatchProject changes the fields of a project that are present.
 type PatchProject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -250,10 +188,8 @@ type PatchProject struct {
 	// Whether only users of organizations that own the project or that it is
 	// granted to can log in to its applications.
 	HasProjectCheck *bool `protobuf:"varint,4,opt,name=has_project_check,json=hasProjectCheck,proto3,oneof" json:"has_project_check,omitempty"`
-	// Whose branding the login pages of its applications show.
-	PrivateLabelingSetting *PrivateLabelingSetting `protobuf:"varint,5,opt,name=private_labeling_setting,json=privateLabelingSetting,proto3,enum=writ.project.v3alpha.PrivateLabelingSetting,oneof" json:"private_labeling_setting,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *PatchProject) Reset() {
@@ -314,13 +250,6 @@ func (x *PatchProject) GetHasProjectCheck() bool {
 	return false
 }
 
-func (x *PatchProject) GetPrivateLabelingSetting() PrivateLabelingSetting {
-	if x != nil && x.PrivateLabelingSetting != nil {
-		return *x.PrivateLabelingSetting
-	}
-	return PrivateLabelingSetting_PRIVATE_LABELING_SETTING_UNSPECIFIED
-}
-
 // GetProject is a project with its details.
 type GetProject struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -338,10 +267,8 @@ type GetProject struct {
 	// Whether only users of organizations that own the project or that it is
 	// granted to can log in to its applications.
 	HasProjectCheck bool `protobuf:"varint,6,opt,name=has_project_check,json=hasProjectCheck,proto3" json:"has_project_check,omitempty"`
-	// Whose branding the login pages of its applications show.
-	PrivateLabelingSetting PrivateLabelingSetting `protobuf:"varint,7,opt,name=private_labeling_setting,json=privateLabelingSetting,proto3,enum=writ.project.v3alpha.PrivateLabelingSetting" json:"private_labeling_setting,omitempty"`
-	unknownFields          protoimpl.UnknownFields
-	sizeCache              protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetProject) Reset() {
@@ -414,13 +341,6 @@ func (x *GetProject) GetHasProjectCheck() bool {
 		return x.HasProjectCheck
 	}
 	return false
-}
-
-func (x *GetProject) GetPrivateLabelingSetting() PrivateLabelingSetting {
-	if x != nil {
-		return x.PrivateLabelingSetting
-	}
-	return PrivateLabelingSetting_PRIVATE_LABELING_SETTING_UNSPECIFIED
 }
 
 // ProjectSearchFilter is one condition a project has to meet.
@@ -1256,7 +1176,7 @@ var File_writ_project_v3alpha_project_service_proto protoreflect.FileDescriptor
 
 const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\n" +
-	"*writ/project/v3alpha/project_service.proto\x12\x14writ.project.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xd3\x02\n" +
+	"*writ/project/v3alpha/project_service.proto\x12\x14writ.project.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xe1\x01\n" +
 	"\aProject\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12\x1f\n" +
@@ -1264,21 +1184,18 @@ const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x02id\x88\x01\x01\x124\n" +
 	"\x16project_role_assertion\x18\x03 \x01(\bR\x14projectRoleAssertion\x12,\n" +
 	"\x12project_role_check\x18\x04 \x01(\bR\x10projectRoleCheck\x12*\n" +
-	"\x11has_project_check\x18\x05 \x01(\bR\x0fhasProjectCheck\x12p\n" +
-	"\x18private_labeling_setting\x18\x06 \x01(\x0e2,.writ.project.v3alpha.PrivateLabelingSettingB\b\xbaH\x05\x82\x01\x02\x10\x01R\x16privateLabelingSettingB\x05\n" +
-	"\x03_id\"\xb7\x03\n" +
+	"\x11has_project_check\x18\x05 \x01(\bR\x0fhasProjectCheckB\x05\n" +
+	"\x03_id\"\xa3\x02\n" +
 	"\fPatchProject\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x129\n" +
 	"\x16project_role_assertion\x18\x02 \x01(\bH\x01R\x14projectRoleAssertion\x88\x01\x01\x121\n" +
 	"\x12project_role_check\x18\x03 \x01(\bH\x02R\x10projectRoleCheck\x88\x01\x01\x12/\n" +
-	"\x11has_project_check\x18\x04 \x01(\bH\x03R\x0fhasProjectCheck\x88\x01\x01\x12u\n" +
-	"\x18private_labeling_setting\x18\x05 \x01(\x0e2,.writ.project.v3alpha.PrivateLabelingSettingB\b\xbaH\x05\x82\x01\x02\x10\x01H\x04R\x16privateLabelingSetting\x88\x01\x01B\a\n" +
+	"\x11has_project_check\x18\x04 \x01(\bH\x03R\x0fhasProjectCheck\x88\x01\x01B\a\n" +
 	"\x05_nameB\x19\n" +
 	"\x17_project_role_assertionB\x15\n" +
 	"\x13_project_role_checkB\x14\n" +
-	"\x12_has_project_checkB\x1b\n" +
-	"\x19_private_labeling_setting\"\x93\x03\n" +
+	"\x12_has_project_check\"\xab\x02\n" +
 	"\n" +
 	"GetProject\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
@@ -1286,8 +1203,7 @@ const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\x124\n" +
 	"\x16project_role_assertion\x18\x04 \x01(\bR\x14projectRoleAssertion\x12,\n" +
 	"\x12project_role_check\x18\x05 \x01(\bR\x10projectRoleCheck\x12*\n" +
-	"\x11has_project_check\x18\x06 \x01(\bR\x0fhasProjectCheck\x12f\n" +
-	"\x18private_labeling_setting\x18\a \x01(\x0e2,.writ.project.v3alpha.PrivateLabelingSettingR\x16privateLabelingSetting\"\x8a\x02\n" +
+	"\x11has_project_check\x18\x06 \x01(\bR\x0fhasProjectCheck\"\x8a\x02\n" +
 	"\x13ProjectSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x128\n" +
@@ -1333,11 +1249,7 @@ const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"[\n" +
 	"\x19DeactivateProjectResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails*\xcb\x01\n" +
-	"\x16PrivateLabelingSetting\x12(\n" +
-	"$PRIVATE_LABELING_SETTING_UNSPECIFIED\x10\x00\x12B\n" +
-	">PRIVATE_LABELING_SETTING_ENFORCE_PROJECT_RESOURCE_OWNER_POLICY\x10\x01\x12C\n" +
-	"?PRIVATE_LABELING_SETTING_ALLOW_LOGIN_USER_RESOURCE_OWNER_POLICY\x10\x02*\xd6\x01\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails*\xd6\x01\n" +
 	"\x10ProjectFieldName\x12\"\n" +
 	"\x1ePROJECT_FIELD_NAME_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15PROJECT_FIELD_NAME_ID\x10\x01\x12$\n" +
@@ -1369,84 +1281,80 @@ func file_writ_project_v3alpha_project_service_proto_rawDescGZIP() []byte {
 	return file_writ_project_v3alpha_project_service_proto_rawDescData
 }
 
-var file_writ_project_v3alpha_project_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_writ_project_v3alpha_project_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_writ_project_v3alpha_project_service_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_writ_project_v3alpha_project_service_proto_goTypes = []any{
-	(PrivateLabelingSetting)(0),       // 0: writ.project.v3alpha.PrivateLabelingSetting
-	(ProjectFieldName)(0),             // 1: writ.project.v3alpha.ProjectFieldName
-	(*Project)(nil),                   // 2: writ.project.v3alpha.Project
-	(*PatchProject)(nil),              // 3: writ.project.v3alpha.PatchProject
-	(*GetProject)(nil),                // 4: writ.project.v3alpha.GetProject
-	(*ProjectSearchFilter)(nil),       // 5: writ.project.v3alpha.ProjectSearchFilter
-	(*CreateProjectRequest)(nil),      // 6: writ.project.v3alpha.CreateProjectRequest
-	(*CreateProjectResponse)(nil),     // 7: writ.project.v3alpha.CreateProjectResponse
-	(*PatchProjectRequest)(nil),       // 8: writ.project.v3alpha.PatchProjectRequest
-	(*PatchProjectResponse)(nil),      // 9: writ.project.v3alpha.PatchProjectResponse
-	(*DeleteProjectRequest)(nil),      // 10: writ.project.v3alpha.DeleteProjectRequest
-	(*DeleteProjectResponse)(nil),     // 11: writ.project.v3alpha.DeleteProjectResponse
-	(*GetProjectRequest)(nil),         // 12: writ.project.v3alpha.GetProjectRequest
-	(*GetProjectResponse)(nil),        // 13: writ.project.v3alpha.GetProjectResponse
-	(*SearchProjectsRequest)(nil),     // 14: writ.project.v3alpha.SearchProjectsRequest
-	(*SearchProjectsResponse)(nil),    // 15: writ.project.v3alpha.SearchProjectsResponse
-	(*ActivateProjectRequest)(nil),    // 16: writ.project.v3alpha.ActivateProjectRequest
-	(*ActivateProjectResponse)(nil),   // 17: writ.project.v3alpha.ActivateProjectResponse
-	(*DeactivateProjectRequest)(nil),  // 18: writ.project.v3alpha.DeactivateProjectRequest
-	(*DeactivateProjectResponse)(nil), // 19: writ.project.v3alpha.DeactivateProjectResponse
-	(*v3alpha.Details)(nil),           // 20: writ.object.v3alpha.Details
-	(v3alpha.EffectiveState)(0),       // 21: writ.object.v3alpha.EffectiveState
-	(*v3alpha.NameFilter)(nil),        // 22: writ.object.v3alpha.NameFilter
-	(*v3alpha.InIDsFilter)(nil),       // 23: writ.object.v3alpha.InIDsFilter
-	(*v3alpha.StateFilter)(nil),       // 24: writ.object.v3alpha.StateFilter
-	(*v3alpha.IDFilter)(nil),          // 25: writ.object.v3alpha.IDFilter
-	(*v3alpha.RequestContext)(nil),    // 26: writ.object.v3alpha.RequestContext
-	(*v3alpha.ListQuery)(nil),         // 27: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),       // 28: writ.object.v3alpha.ListDetails
+	(ProjectFieldName)(0),             // 0: writ.project.v3alpha.ProjectFieldName
+	(*Project)(nil),                   // 1: writ.project.v3alpha.Project
+	(*PatchProject)(nil),              // 2: writ.project.v3alpha.PatchProject
+	(*GetProject)(nil),                // 3: writ.project.v3alpha.GetProject
+	(*ProjectSearchFilter)(nil),       // 4: writ.project.v3alpha.ProjectSearchFilter
+	(*CreateProjectRequest)(nil),      // 5: writ.project.v3alpha.CreateProjectRequest
+	(*CreateProjectResponse)(nil),     // 6: writ.project.v3alpha.CreateProjectResponse
+	(*PatchProjectRequest)(nil),       // 7: writ.project.v3alpha.PatchProjectRequest
+	(*PatchProjectResponse)(nil),      // 8: writ.project.v3alpha.PatchProjectResponse
+	(*DeleteProjectRequest)(nil),      // 9: writ.project.v3alpha.DeleteProjectRequest
+	(*DeleteProjectResponse)(nil),     // 10: writ.project.v3alpha.DeleteProjectResponse
+	(*GetProjectRequest)(nil),         // 11: writ.project.v3alpha.GetProjectRequest
+	(*GetProjectResponse)(nil),        // 12: writ.project.v3alpha.GetProjectResponse
+	(*SearchProjectsRequest)(nil),     // 13: writ.project.v3alpha.SearchProjectsRequest
+	(*SearchProjectsResponse)(nil),    // 14: writ.project.v3alpha.SearchProjectsResponse
+	(*ActivateProjectRequest)(nil),    // 15: writ.project.v3alpha.ActivateProjectRequest
+	(*ActivateProjectResponse)(nil),   // 16: writ.project.v3alpha.ActivateProjectResponse
+	(*DeactivateProjectRequest)(nil),  // 17: writ.project.v3alpha.DeactivateProjectRequest
+	(*DeactivateProjectResponse)(nil), // 18: writ.project.v3alpha.DeactivateProjectResponse
+	(*v3alpha.Details)(nil),           // 19: writ.object.v3alpha.Details
+	(v3alpha.EffectiveState)(0),       // 20: writ.object.v3alpha.EffectiveState
+	(*v3alpha.NameFilter)(nil),        // 21: writ.object.v3alpha.NameFilter
+	(*v3alpha.InIDsFilter)(nil),       // 22: writ.object.v3alpha.InIDsFilter
+	(*v3alpha.StateFilter)(nil),       // 23: writ.object.v3alpha.StateFilter
+	(*v3alpha.IDFilter)(nil),          // 24: writ.object.v3alpha.IDFilter
+	(*v3alpha.RequestContext)(nil),    // 25: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),         // 26: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),       // 27: writ.object.v3alpha.ListDetails
 }
 var file_writ_project_v3alpha_project_service_proto_depIdxs = []int32{
-	0,  // 0: writ.project.v3alpha.Project.private_labeling_setting:type_name -> writ.project.v3alpha.PrivateLabelingSetting
-	0,  // 1: writ.project.v3alpha.PatchProject.private_labeling_setting:type_name -> writ.project.v3alpha.PrivateLabelingSetting
-	20, // 2: writ.project.v3alpha.GetProject.details:type_name -> writ.object.v3alpha.Details
-	21, // 3: writ.project.v3alpha.GetProject.state:type_name -> writ.object.v3alpha.EffectiveState
-	0,  // 4: writ.project.v3alpha.GetProject.private_labeling_setting:type_name -> writ.project.v3alpha.PrivateLabelingSetting
-	22, // 5: writ.project.v3alpha.ProjectSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
-	23, // 6: writ.project.v3alpha.ProjectSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
-	24, // 7: writ.project.v3alpha.ProjectSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
-	25, // 8: writ.project.v3alpha.ProjectSearchFilter.org_id:type_name -> writ.object.v3alpha.IDFilter
-	26, // 9: writ.project.v3alpha.CreateProjectRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	2,  // 10: writ.project.v3alpha.CreateProjectRequest.project:type_name -> writ.project.v3alpha.Project
-	20, // 11: writ.project.v3alpha.CreateProjectResponse.details:type_name -> writ.object.v3alpha.Details
-	3,  // 12: writ.project.v3alpha.PatchProjectRequest.project:type_name -> writ.project.v3alpha.PatchProject
-	20, // 13: writ.project.v3alpha.PatchProjectResponse.details:type_name -> writ.object.v3alpha.Details
-	20, // 14: writ.project.v3alpha.DeleteProjectResponse.details:type_name -> writ.object.v3alpha.Details
-	4,  // 15: writ.project.v3alpha.GetProjectResponse.project:type_name -> writ.project.v3alpha.GetProject
-	26, // 16: writ.project.v3alpha.SearchProjectsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
-	27, // 17: writ.project.v3alpha.SearchProjectsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	1,  // 18: writ.project.v3alpha.SearchProjectsRequest.sorting_column:type_name -> writ.project.v3alpha.ProjectFieldName
-	5,  // 19: writ.project.v3alpha.SearchProjectsRequest.filters:type_name -> writ.project.v3alpha.ProjectSearchFilter
-	28, // 20: writ.project.v3alpha.SearchProjectsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	1,  // 21: writ.project.v3alpha.SearchProjectsResponse.sorting_column:type_name -> writ.project.v3alpha.ProjectFieldName
-	4,  // 22: writ.project.v3alpha.SearchProjectsResponse.result:type_name -> writ.project.v3alpha.GetProject
-	20, // 23: writ.project.v3alpha.ActivateProjectResponse.details:type_name -> writ.object.v3alpha.Details
-	20, // 24: writ.project.v3alpha.DeactivateProjectResponse.details:type_name -> writ.object.v3alpha.Details
-	6,  // 25: writ.project.v3alpha.ServiceProjects.CreateProject:input_type -> writ.project.v3alpha.CreateProjectRequest
-	8,  // 26: writ.project.v3alpha.ServiceProjects.PatchProject:input_type -> writ.project.v3alpha.PatchProjectRequest
-	10, // 27: writ.project.v3alpha.ServiceProjects.DeleteProject:input_type -> writ.project.v3alpha.DeleteProjectRequest
-	12, // 28: writ.project.v3alpha.ServiceProjects.GetProject:input_type -> writ.project.v3alpha.GetProjectRequest
-	14, // 29: writ.project.v3alpha.ServiceProjects.SearchProjects:input_type -> writ.project.v3alpha.SearchProjectsRequest
-	16, // 30: writ.project.v3alpha.ServiceProjects.ActivateProject:input_type -> writ.project.v3alpha.ActivateProjectRequest
-	18, // 31: writ.project.v3alpha.ServiceProjects.DeactivateProject:input_type -> writ.project.v3alpha.DeactivateProjectRequest
-	7,  // 32: writ.project.v3alpha.ServiceProjects.CreateProject:output_type -> writ.project.v3alpha.CreateProjectResponse
-	9,  // 33: writ.project.v3alpha.ServiceProjects.PatchProject:output_type -> writ.project.v3alpha.PatchProjectResponse
-	11, // 34: writ.project.v3alpha.ServiceProjects.DeleteProject:output_type -> writ.project.v3alpha.DeleteProjectResponse
-	13, // 35: writ.project.v3alpha.ServiceProjects.GetProject:output_type -> writ.project.v3alpha.GetProjectResponse
-	15, // 36: writ.project.v3alpha.ServiceProjects.SearchProjects:output_type -> writ.project.v3alpha.SearchProjectsResponse
-	17, // 37: writ.project.v3alpha.ServiceProjects.ActivateProject:output_type -> writ.project.v3alpha.ActivateProjectResponse
-	19, // 38: writ.project.v3alpha.ServiceProjects.DeactivateProject:output_type -> writ.project.v3alpha.DeactivateProjectResponse
-	32, // [32:39] is the sub-list for method output_type
-	25, // [25:32] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	19, // 0: writ.project.v3alpha.GetProject.details:type_name -> writ.object.v3alpha.Details
+	20, // 1: writ.project.v3alpha.GetProject.state:type_name -> writ.object.v3alpha.EffectiveState
+	21, // 2: writ.project.v3alpha.ProjectSearchFilter.name:type_name -> writ.object.v3alpha.NameFilter
+	22, // 3: writ.project.v3alpha.ProjectSearchFilter.in_ids:type_name -> writ.object.v3alpha.InIDsFilter
+	23, // 4: writ.project.v3alpha.ProjectSearchFilter.state:type_name -> writ.object.v3alpha.StateFilter
+	24, // 5: writ.project.v3alpha.ProjectSearchFilter.org_id:type_name -> writ.object.v3alpha.IDFilter
+	25, // 6: writ.project.v3alpha.CreateProjectRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	1,  // 7: writ.project.v3alpha.CreateProjectRequest.project:type_name -> writ.project.v3alpha.Project
+	19, // 8: writ.project.v3alpha.CreateProjectResponse.details:type_name -> writ.object.v3alpha.Details
+	2,  // 9: writ.project.v3alpha.PatchProjectRequest.project:type_name -> writ.project.v3alpha.PatchProject
+	19, // 10: writ.project.v3alpha.PatchProjectResponse.details:type_name -> writ.object.v3alpha.Details
+	19, // 11: writ.project.v3alpha.DeleteProjectResponse.details:type_name -> writ.object.v3alpha.Details
+	3,  // 12: writ.project.v3alpha.GetProjectResponse.project:type_name -> writ.project.v3alpha.GetProject
+	25, // 13: writ.project.v3alpha.SearchProjectsRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	26, // 14: writ.project.v3alpha.SearchProjectsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	0,  // 15: writ.project.v3alpha.SearchProjectsRequest.sorting_column:type_name -> writ.project.v3alpha.ProjectFieldName
+	4,  // 16: writ.project.v3alpha.SearchProjectsRequest.filters:type_name -> writ.project.v3alpha.ProjectSearchFilter
+	27, // 17: writ.project.v3alpha.SearchProjectsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	0,  // 18: writ.project.v3alpha.SearchProjectsResponse.sorting_column:type_name -> writ.project.v3alpha.ProjectFieldName
+	3,  // 19: writ.project.v3alpha.SearchProjectsResponse.result:type_name -> writ.project.v3alpha.GetProject
+	19, // 20: writ.project.v3alpha.ActivateProjectResponse.details:type_name -> writ.object.v3alpha.Details
+	19, // 21: writ.project.v3alpha.DeactivateProjectResponse.details:type_name -> writ.object.v3alpha.Details
+	5,  // 22: writ.project.v3alpha.ServiceProjects.CreateProject:input_type -> writ.project.v3alpha.CreateProjectRequest
+	7,  // 23: writ.project.v3alpha.ServiceProjects.PatchProject:input_type -> writ.project.v3alpha.PatchProjectRequest
+	9,  // 24: writ.project.v3alpha.ServiceProjects.DeleteProject:input_type -> writ.project.v3alpha.DeleteProjectRequest
+	11, // 25: writ.project.v3alpha.ServiceProjects.GetProject:input_type -> writ.project.v3alpha.GetProjectRequest
+	13, // 26: writ.project.v3alpha.ServiceProjects.SearchProjects:input_type -> writ.project.v3alpha.SearchProjectsRequest
+	15, // 27: writ.project.v3alpha.ServiceProjects.ActivateProject:input_type -> writ.project.v3alpha.ActivateProjectRequest
+	17, // 28: writ.project.v3alpha.ServiceProjects.DeactivateProject:input_type -> writ.project.v3alpha.DeactivateProjectRequest
+	6,  // 29: writ.project.v3alpha.ServiceProjects.CreateProject:output_type -> writ.project.v3alpha.CreateProjectResponse
+	8,  // 30: writ.project.v3alpha.ServiceProjects.PatchProject:output_type -> writ.project.v3alpha.PatchProjectResponse
+	10, // 31: writ.project.v3alpha.ServiceProjects.DeleteProject:output_type -> writ.project.v3alpha.DeleteProjectResponse
+	12, // 32: writ.project.v3alpha.ServiceProjects.GetProject:output_type -> writ.project.v3alpha.GetProjectResponse
+	14, // 33: writ.project.v3alpha.ServiceProjects.SearchProjects:output_type -> writ.project.v3alpha.SearchProjectsResponse
+	16, // 34: writ.project.v3alpha.ServiceProjects.ActivateProject:output_type -> writ.project.v3alpha.ActivateProjectResponse
+	18, // 35: writ.project.v3alpha.ServiceProjects.DeactivateProject:output_type -> writ.project.v3alpha.DeactivateProjectResponse
+	29, // [29:36] is the sub-list for method output_type
+	22, // [22:29] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_writ_project_v3alpha_project_service_proto_init() }
@@ -1467,7 +1375,7 @@ func file_writ_project_v3alpha_project_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_project_v3alpha_project_service_proto_rawDesc), len(file_writ_project_v3alpha_project_service_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      1,
 			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,

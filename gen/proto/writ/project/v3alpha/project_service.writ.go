@@ -97,9 +97,6 @@ func (m *Project) AppendJSON(b []byte) []byte {
 	b = append(b, "\"hasProjectCheck\":"...)
 	b = strconv.AppendBool(b, m.GetHasProjectCheck())
 	b = append(b, ',')
-	b = append(b, "\"privateLabelingSetting\":"...)
-	b = wire.AppendEnum(b, m.GetPrivateLabelingSetting(), PrivateLabelingSetting_name)
-	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -129,11 +126,6 @@ func (m *PatchProject) AppendJSON(b []byte) []byte {
 	if m.HasProjectCheck != nil {
 		b = append(b, "\"hasProjectCheck\":"...)
 		b = strconv.AppendBool(b, m.GetHasProjectCheck())
-		b = append(b, ',')
-	}
-	if m.PrivateLabelingSetting != nil {
-		b = append(b, "\"privateLabelingSetting\":"...)
-		b = wire.AppendEnum(b, m.GetPrivateLabelingSetting(), PrivateLabelingSetting_name)
 		b = append(b, ',')
 	}
 	if len(b) > open {
@@ -166,9 +158,6 @@ func (m *GetProject) AppendJSON(b []byte) []byte {
 	b = append(b, ',')
 	b = append(b, "\"hasProjectCheck\":"...)
 	b = strconv.AppendBool(b, m.GetHasProjectCheck())
-	b = append(b, ',')
-	b = append(b, "\"privateLabelingSetting\":"...)
-	b = wire.AppendEnum(b, m.GetPrivateLabelingSetting(), PrivateLabelingSetting_name)
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

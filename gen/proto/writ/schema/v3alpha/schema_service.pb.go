@@ -927,6 +927,8 @@ func (x *GetUserSchemaResponse) GetUserSchema() *GetUserSchema {
 // SearchUserSchemasRequest is the request of SearchUserSchemas.
 type SearchUserSchemasRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
+	// Where to search; by default the whole instance.
+	Ctx *v3alpha.RequestContext `protobuf:"bytes,1,opt,name=ctx,proto3" json:"ctx,omitempty"`
 	// Page and order of the result.
 	Query *v3alpha.ListQuery `protobuf:"bytes,2,opt,name=query,proto3" json:"query,omitempty"`
 	// The column to sort by.
@@ -965,6 +967,13 @@ func (x *SearchUserSchemasRequest) ProtoReflect() protoreflect.Message {
 // Deprecated: Use SearchUserSchemasRequest.ProtoReflect.Descriptor instead.
 func (*SearchUserSchemasRequest) Descriptor() ([]byte, []int) {
 	return file_writ_schema_v3alpha_schema_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SearchUserSchemasRequest) GetCtx() *v3alpha.RequestContext {
+	if x != nil {
+		return x.Ctx
+	}
+	return nil
 }
 
 func (x *SearchUserSchemasRequest) GetQuery() *v3alpha.ListQuery {
@@ -1289,8 +1298,9 @@ const file_writ_schema_v3alpha_schema_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"d\n" +
 	"\x15GetUserSchemaResponse\x12K\n" +
 	"\vuser_schema\x18\x01 \x01(\v2\".writ.schema.v3alpha.GetUserSchemaB\x06\xbaH\x03\xc8\x01\x01R\n" +
-	"userSchema\"\xfc\x01\n" +
-	"\x18SearchUserSchemasRequest\x124\n" +
+	"userSchema\"\xb3\x02\n" +
+	"\x18SearchUserSchemasRequest\x125\n" +
+	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x124\n" +
 	"\x05query\x18\x02 \x01(\v2\x1e.writ.object.v3alpha.ListQueryR\x05query\x12Y\n" +
 	"\x0esorting_column\x18\x03 \x01(\x0e2(.writ.schema.v3alpha.UserSchemaFieldNameB\b\xbaH\x05\x82\x01\x02\x10\x01R\rsortingColumn\x12O\n" +
 	"\afilters\x18\x04 \x03(\v2+.writ.schema.v3alpha.UserSchemaSearchFilterB\b\xbaH\x05\x92\x01\x02\x10dR\afilters\"\xec\x01\n" +
@@ -1325,15 +1335,15 @@ const file_writ_schema_v3alpha_schema_service_proto_rawDesc = "" +
 	"\"USER_SCHEMA_FIELD_NAME_CHANGE_DATE\x10\x03\x12\x1f\n" +
 	"\x1bUSER_SCHEMA_FIELD_NAME_TYPE\x10\x04\x12 \n" +
 	"\x1cUSER_SCHEMA_FIELD_NAME_STATE\x10\x05\x12#\n" +
-	"\x1fUSER_SCHEMA_FIELD_NAME_REVISION\x10\x062\xf6\n" +
+	"\x1fUSER_SCHEMA_FIELD_NAME_REVISION\x10\x062\xf9\n" +
 	"\n" +
 	"\x12ServiceUserSchemas\x12\xc4\x01\n" +
 	"\x10CreateUserSchema\x12,.writ.schema.v3alpha.CreateUserSchemaRequest\x1a-.writ.schema.v3alpha.CreateUserSchemaResponse\"S\xca\xc1\x18\x1b\n" +
 	"\x02\xc9\x01\x12\x10userschema.write\x18\x04*\x01\x02\x82\xd3\xe4\x93\x02.:\vuser_schema\"\x1f/resources/v3alpha/user_schemas\x12\xc4\x01\n" +
 	"\x0fPatchUserSchema\x12+.writ.schema.v3alpha.PatchUserSchemaRequest\x1a,.writ.schema.v3alpha.PatchUserSchemaResponse\"V\xca\xc1\x18\x19\x12\x10userschema.write\x18\x04*\x03\x01\x02\x03\x82\xd3\xe4\x93\x023:\vuser_schema2$/resources/v3alpha/user_schemas/{id}\x12\xba\x01\n" +
 	"\x10DeleteUserSchema\x12,.writ.schema.v3alpha.DeleteUserSchemaRequest\x1a-.writ.schema.v3alpha.DeleteUserSchemaResponse\"I\xca\xc1\x18\x19\x12\x11userschema.delete\x18\x04*\x02\x01\x03\x82\xd3\xe4\x93\x02&*$/resources/v3alpha/user_schemas/{id}\x12\xae\x01\n" +
-	"\rGetUserSchema\x12).writ.schema.v3alpha.GetUserSchemaRequest\x1a*.writ.schema.v3alpha.GetUserSchemaResponse\"F\xca\xc1\x18\x16\x12\x0fuserschema.read\x18\x04*\x01\x01\x82\xd3\xe4\x93\x02&\x12$/resources/v3alpha/user_schemas/{id}\x12\xc3\x01\n" +
-	"\x11SearchUserSchemas\x12-.writ.schema.v3alpha.SearchUserSchemasRequest\x1a..writ.schema.v3alpha.SearchUserSchemasResponse\"O\xca\xc1\x18\x13\x12\x0fuserschema.read\x18\x04\x82\xd3\xe4\x93\x022:\afilters\"'/resources/v3alpha/user_schemas/_search\x12\xc9\x01\n" +
+	"\rGetUserSchema\x12).writ.schema.v3alpha.GetUserSchemaRequest\x1a*.writ.schema.v3alpha.GetUserSchemaResponse\"F\xca\xc1\x18\x16\x12\x0fuserschema.read\x18\x04*\x01\x01\x82\xd3\xe4\x93\x02&\x12$/resources/v3alpha/user_schemas/{id}\x12\xc6\x01\n" +
+	"\x11SearchUserSchemas\x12-.writ.schema.v3alpha.SearchUserSchemasRequest\x1a..writ.schema.v3alpha.SearchUserSchemasResponse\"R\xca\xc1\x18\x16\x12\x0fuserschema.read\x18\x04\"\x01\x02\x82\xd3\xe4\x93\x022:\afilters\"'/resources/v3alpha/user_schemas/_search\x12\xc9\x01\n" +
 	"\x12ActivateUserSchema\x12..writ.schema.v3alpha.ActivateUserSchemaRequest\x1a/.writ.schema.v3alpha.ActivateUserSchemaResponse\"R\xca\xc1\x18\x18\x12\x10userschema.write\x18\x04*\x02\x01\x03\x82\xd3\xe4\x93\x020\"./resources/v3alpha/user_schemas/{id}/_activate\x12\xd1\x01\n" +
 	"\x14DeactivateUserSchema\x120.writ.schema.v3alpha.DeactivateUserSchemaRequest\x1a1.writ.schema.v3alpha.DeactivateUserSchemaResponse\"T\xca\xc1\x18\x18\x12\x10userschema.write\x18\x04*\x02\x01\x03\x82\xd3\xe4\x93\x022\"0/resources/v3alpha/user_schemas/{id}/_deactivateB>Z<github.com/writ-id/writ/gen/proto/writ/schema/v3alpha;schemab\x06proto3"
 
@@ -1379,8 +1389,9 @@ var file_writ_schema_v3alpha_schema_service_proto_goTypes = []any{
 	(*v3alpha.TextFilter)(nil),           // 24: writ.object.v3alpha.TextFilter
 	(*v3alpha.InIDsFilter)(nil),          // 25: writ.object.v3alpha.InIDsFilter
 	(*v3alpha.StateFilter)(nil),          // 26: writ.object.v3alpha.StateFilter
-	(*v3alpha.ListQuery)(nil),            // 27: writ.object.v3alpha.ListQuery
-	(*v3alpha.ListDetails)(nil),          // 28: writ.object.v3alpha.ListDetails
+	(*v3alpha.RequestContext)(nil),       // 27: writ.object.v3alpha.RequestContext
+	(*v3alpha.ListQuery)(nil),            // 28: writ.object.v3alpha.ListQuery
+	(*v3alpha.ListDetails)(nil),          // 29: writ.object.v3alpha.ListDetails
 }
 var file_writ_schema_v3alpha_schema_service_proto_depIdxs = []int32{
 	21, // 0: writ.schema.v3alpha.UserSchema.schema:type_name -> google.protobuf.Struct
@@ -1401,33 +1412,34 @@ var file_writ_schema_v3alpha_schema_service_proto_depIdxs = []int32{
 	22, // 15: writ.schema.v3alpha.PatchUserSchemaResponse.details:type_name -> writ.object.v3alpha.Details
 	22, // 16: writ.schema.v3alpha.DeleteUserSchemaResponse.details:type_name -> writ.object.v3alpha.Details
 	5,  // 17: writ.schema.v3alpha.GetUserSchemaResponse.user_schema:type_name -> writ.schema.v3alpha.GetUserSchema
-	27, // 18: writ.schema.v3alpha.SearchUserSchemasRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	1,  // 19: writ.schema.v3alpha.SearchUserSchemasRequest.sorting_column:type_name -> writ.schema.v3alpha.UserSchemaFieldName
-	6,  // 20: writ.schema.v3alpha.SearchUserSchemasRequest.filters:type_name -> writ.schema.v3alpha.UserSchemaSearchFilter
-	28, // 21: writ.schema.v3alpha.SearchUserSchemasResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	1,  // 22: writ.schema.v3alpha.SearchUserSchemasResponse.sorting_column:type_name -> writ.schema.v3alpha.UserSchemaFieldName
-	5,  // 23: writ.schema.v3alpha.SearchUserSchemasResponse.result:type_name -> writ.schema.v3alpha.GetUserSchema
-	22, // 24: writ.schema.v3alpha.ActivateUserSchemaResponse.details:type_name -> writ.object.v3alpha.Details
-	22, // 25: writ.schema.v3alpha.DeactivateUserSchemaResponse.details:type_name -> writ.object.v3alpha.Details
-	7,  // 26: writ.schema.v3alpha.ServiceUserSchemas.CreateUserSchema:input_type -> writ.schema.v3alpha.CreateUserSchemaRequest
-	9,  // 27: writ.schema.v3alpha.ServiceUserSchemas.PatchUserSchema:input_type -> writ.schema.v3alpha.PatchUserSchemaRequest
-	11, // 28: writ.schema.v3alpha.ServiceUserSchemas.DeleteUserSchema:input_type -> writ.schema.v3alpha.DeleteUserSchemaRequest
-	13, // 29: writ.schema.v3alpha.ServiceUserSchemas.GetUserSchema:input_type -> writ.schema.v3alpha.GetUserSchemaRequest
-	15, // 30: writ.schema.v3alpha.ServiceUserSchemas.SearchUserSchemas:input_type -> writ.schema.v3alpha.SearchUserSchemasRequest
-	17, // 31: writ.schema.v3alpha.ServiceUserSchemas.ActivateUserSchema:input_type -> writ.schema.v3alpha.ActivateUserSchemaRequest
-	19, // 32: writ.schema.v3alpha.ServiceUserSchemas.DeactivateUserSchema:input_type -> writ.schema.v3alpha.DeactivateUserSchemaRequest
-	8,  // 33: writ.schema.v3alpha.ServiceUserSchemas.CreateUserSchema:output_type -> writ.schema.v3alpha.CreateUserSchemaResponse
-	10, // 34: writ.schema.v3alpha.ServiceUserSchemas.PatchUserSchema:output_type -> writ.schema.v3alpha.PatchUserSchemaResponse
-	12, // 35: writ.schema.v3alpha.ServiceUserSchemas.DeleteUserSchema:output_type -> writ.schema.v3alpha.DeleteUserSchemaResponse
-	14, // 36: writ.schema.v3alpha.ServiceUserSchemas.GetUserSchema:output_type -> writ.schema.v3alpha.GetUserSchemaResponse
-	16, // 37: writ.schema.v3alpha.ServiceUserSchemas.SearchUserSchemas:output_type -> writ.schema.v3alpha.SearchUserSchemasResponse
-	18, // 38: writ.schema.v3alpha.ServiceUserSchemas.ActivateUserSchema:output_type -> writ.schema.v3alpha.ActivateUserSchemaResponse
-	20, // 39: writ.schema.v3alpha.ServiceUserSchemas.DeactivateUserSchema:output_type -> writ.schema.v3alpha.DeactivateUserSchemaResponse
-	33, // [33:40] is the sub-list for method output_type
-	26, // [26:33] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	27, // 18: writ.schema.v3alpha.SearchUserSchemasRequest.ctx:type_name -> writ.object.v3alpha.RequestContext
+	28, // 19: writ.schema.v3alpha.SearchUserSchemasRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	1,  // 20: writ.schema.v3alpha.SearchUserSchemasRequest.sorting_column:type_name -> writ.schema.v3alpha.UserSchemaFieldName
+	6,  // 21: writ.schema.v3alpha.SearchUserSchemasRequest.filters:type_name -> writ.schema.v3alpha.UserSchemaSearchFilter
+	29, // 22: writ.schema.v3alpha.SearchUserSchemasResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	1,  // 23: writ.schema.v3alpha.SearchUserSchemasResponse.sorting_column:type_name -> writ.schema.v3alpha.UserSchemaFieldName
+	5,  // 24: writ.schema.v3alpha.SearchUserSchemasResponse.result:type_name -> writ.schema.v3alpha.GetUserSchema
+	22, // 25: writ.schema.v3alpha.ActivateUserSchemaResponse.details:type_name -> writ.object.v3alpha.Details
+	22, // 26: writ.schema.v3alpha.DeactivateUserSchemaResponse.details:type_name -> writ.object.v3alpha.Details
+	7,  // 27: writ.schema.v3alpha.ServiceUserSchemas.CreateUserSchema:input_type -> writ.schema.v3alpha.CreateUserSchemaRequest
+	9,  // 28: writ.schema.v3alpha.ServiceUserSchemas.PatchUserSchema:input_type -> writ.schema.v3alpha.PatchUserSchemaRequest
+	11, // 29: writ.schema.v3alpha.ServiceUserSchemas.DeleteUserSchema:input_type -> writ.schema.v3alpha.DeleteUserSchemaRequest
+	13, // 30: writ.schema.v3alpha.ServiceUserSchemas.GetUserSchema:input_type -> writ.schema.v3alpha.GetUserSchemaRequest
+	15, // 31: writ.schema.v3alpha.ServiceUserSchemas.SearchUserSchemas:input_type -> writ.schema.v3alpha.SearchUserSchemasRequest
+	17, // 32: writ.schema.v3alpha.ServiceUserSchemas.ActivateUserSchema:input_type -> writ.schema.v3alpha.ActivateUserSchemaRequest
+	19, // 33: writ.schema.v3alpha.ServiceUserSchemas.DeactivateUserSchema:input_type -> writ.schema.v3alpha.DeactivateUserSchemaRequest
+	8,  // 34: writ.schema.v3alpha.ServiceUserSchemas.CreateUserSchema:output_type -> writ.schema.v3alpha.CreateUserSchemaResponse
+	10, // 35: writ.schema.v3alpha.ServiceUserSchemas.PatchUserSchema:output_type -> writ.schema.v3alpha.PatchUserSchemaResponse
+	12, // 36: writ.schema.v3alpha.ServiceUserSchemas.DeleteUserSchema:output_type -> writ.schema.v3alpha.DeleteUserSchemaResponse
+	14, // 37: writ.schema.v3alpha.ServiceUserSchemas.GetUserSchema:output_type -> writ.schema.v3alpha.GetUserSchemaResponse
+	16, // 38: writ.schema.v3alpha.ServiceUserSchemas.SearchUserSchemas:output_type -> writ.schema.v3alpha.SearchUserSchemasResponse
+	18, // 39: writ.schema.v3alpha.ServiceUserSchemas.ActivateUserSchema:output_type -> writ.schema.v3alpha.ActivateUserSchemaResponse
+	20, // 40: writ.schema.v3alpha.ServiceUserSchemas.DeactivateUserSchema:output_type -> writ.schema.v3alpha.DeactivateUserSchemaResponse
+	34, // [34:41] is the sub-list for method output_type
+	27, // [27:34] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_writ_schema_v3alpha_schema_service_proto_init() }

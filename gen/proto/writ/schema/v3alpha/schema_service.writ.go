@@ -349,6 +349,11 @@ func (m *GetUserSchemaResponse) AppendJSON(b []byte) []byte {
 func (m *SearchUserSchemasRequest) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
+	if v := m.GetCtx(); v != nil {
+		b = append(b, "\"ctx\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
 	if v := m.GetQuery(); v != nil {
 		b = append(b, "\"query\":"...)
 		b = v.AppendJSON(b)
