@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/policy"
 )
 
@@ -235,8 +236,10 @@ func serveStyle(w http.ResponseWriter, r *http.Request) {
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	_, _ = w.Write(style)
+	preparedStyle.Serve(w, r)
 }
+
+var preparedStyle = &compress.Prepared{Plain: style}
 
 // requestID returns the ID that the server gave a request.
 func requestID(r *http.Request) string { return policy.RequestFrom(r.Context()).ID }

@@ -10,6 +10,7 @@ import (
 
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/gen/openapi"
+	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
@@ -56,6 +57,11 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		}
 		switch {
 		case isPublic(r.URL.Path):
+			// What holds tokens stays as it is, and so do the pages: a foreign page can have
+			// them asked for, and their length would tell of their secrets (BREACH).
+			if oauth.IsDocument(r) {
+				w.encoding = compress.Accepted(r.Header)
+			}
 			withLimit(public, w, r)
 			return
 		case r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/"):
@@ -66,6 +72,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		}
 		header["Cache-Control"] = noStore
 		if mux := rest.find(r.URL.Path); mux != nil {
+			w.encoding = compress.Accepted(r.Header) // whoever calls shows a token: no foreign page can
 			mux.ServeHTTP(w, r)
 		} else if handler, ok := procedures[r.URL.Path]; ok {
 			request.Route = r.URL.Path
@@ -180,11 +187,14 @@ func plainID(id string, newID func() string) string {
 func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, "ok\n") }
 
 // serveSeedSchema serves the JSON Schema of seed files to editors.
-func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/schema+json")
-	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write(openapi.SeedSchema)
+func serveSeedSchema(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", "application/schema+json")
+	header.Set("Access-Control-Allow-Origin", "*")
+	seedSchema.Serve(w, r)
 }
+
+var seedSchema = &compress.Prepared{Plain: openapi.SeedSchema}
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.Ready(r.Context()); err != nil {
