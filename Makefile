@@ -4,6 +4,7 @@
 # make conformance URL=https://op.example CONFIG=conf.json
 #                only the OpenID Connect suite, against any provider
 # make generate  contracts/ and sql/ to gen/
+# make sdk       clients of ten generators, made, compiled and run (part of make test)
 # make bench     the numbers of BENCHMARKS.md; bench-resources and bench-oauth are its halves
 
 SHELL := /bin/bash
@@ -18,7 +19,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 10m
 
-.PHONY: help run build test check generate generated lint unit conformance contract fuzz breaking bench bench-resources bench-oauth clean needs-go needs-postgres
+.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-oauth clean needs-go needs-postgres
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -72,7 +73,12 @@ endif
 
 OIDC_RESULTS ?= $(CURDIR)/conformance/oidc/RESULTS.md
 contract: build
-	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(RACE) ./conformance/...
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ WRIT_OIDC_RESULTS=$(OIDC_RESULTS) $(GO) test $(RACE) -timeout 40m ./conformance/...
+
+# What is generated and compiled stays in the user's cache, so this costs minutes
+# after a change of the contract and seconds otherwise.
+sdk: build
+	@WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ $(GO) test -v -count=1 -timeout 40m ./conformance/sdk
 
 test: generated lint unit conformance
 

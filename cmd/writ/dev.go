@@ -44,6 +44,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 	d.add(cmd, "127.0.0.1:8080", 0, true)
 	cmd.Flags().BoolVar(&d.tls, "tls", false, "serve https, with a certificate of its own (DIR/tls.crt) unless one is named")
 	cmd.Flags().StringVar(&d.dataDir, "data-dir", "", "where to keep the database; a temporary folder when empty")
+	cmd.Flags().StringSliceVar(&d.hosts, "dev-host", nil, "further host names, such as that of a container, under which messages and clock are at /_dev; localhost and loopback addresses are")
 	cmd.Flags().StringVar(&d.readyFile, "ready-file", "", "file to write when the server answers: JSON with issuer, addr and credentials")
 	return cmd
 }
@@ -51,6 +52,7 @@ DIR/credentials.json); without it everything is removed at exit.`,
 type dev struct {
 	nodeFlags
 	dataDir, readyFile string
+	hosts              []string
 	tls                bool
 }
 
@@ -115,7 +117,8 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Dev: &server.Dev{Clock: clock.New(), Database: url}, External: server.External{Scheme: d.scheme()},
+		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer,
+		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url}, External: server.External{Scheme: d.scheme()},
 	}, listener, func() error { return d.announce(out, listener, applied, dir, url) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

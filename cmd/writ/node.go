@@ -1,21 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/impl/outgoing"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/server"
 )
 
@@ -42,6 +46,8 @@ type nodeFlags struct {
 	logLevel, logFormat string
 	sharedHTTP2         bool
 	drainDelay          time.Duration
+	clients             int
+	hashCost            float64
 	outgoingAllow       []string
 	outgoingDNS         string
 	tlsCert, tlsKey     string
@@ -62,6 +68,8 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.StringVar(&f.tlsCert, "tls-cert-file", "", "certificate chain in PEM to serve TLS with; without it TLS ends at your proxy")
 	flags.StringVar(&f.tlsKey, "tls-key-file", "", "its private key in PEM")
 	flags.BoolVar(&f.tokenAudience, "accept-token-endpoint-audience", tokenAudience, "accept client assertions whose audience is the token endpoint, as older clients send them, beside the issuer")
+	flags.Float64Var(&f.hashCost, "max-hash-cost", secret.DefaultMaxCost, "how much longer than one of ours a password hash of another system may take to verify; raise it to import costly ones")
+	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
 
@@ -109,6 +117,17 @@ func (f *nodeFlags) listen() (net.Listener, error) {
 	return listener, nil
 }
 
+// maxClients leaves a quarter of the files that may be open to the database and the
+// rest.
+func (f *nodeFlags) maxClients() int {
+	most := cmp.Or(f.clients, server.DefaultMaxClients)
+	var files syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files) == nil {
+		most = min(most, int(min(files.Cur, math.MaxInt32))/4*3)
+	}
+	return most
+}
+
 // serve runs a node until ctx ends: c with what the flags say of it.
 func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Listener, ready func() error) error {
 	tuneGC()
@@ -125,7 +144,7 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 	if c.TLS, err = f.certificate(); err != nil {
 		return err
 	}
-	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay = now, newID, f.sharedHTTP2, f.drainDelay
+	c.Now, c.NewID, c.SharedHTTP2, c.DrainDelay, c.MaxClients, c.MaxHashCost = now, newID, f.sharedHTTP2, f.drainDelay, f.maxClients(), f.hashCost
 	if c.Dev != nil {
 		c.Now = c.Dev.Clock.Now
 	}

@@ -40,6 +40,11 @@ type Server struct {
 	NobodyToken   string `json:"nobody_token"`    // no role
 	SystemToken   string `json:"system_token"`    // SYSTEM_OWNER
 
+	ServiceUser struct { // gets tokens by client_credentials
+		ClientID     string `json:"client_id"`
+		ClientSecret string `json:"client_secret"`
+	} `json:"service_user"`
+
 	dataDir string // of a server that this package started
 }
 

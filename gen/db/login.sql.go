@@ -246,14 +246,15 @@ func (q *Queries) HoldGeneration(ctx context.Context, db DBTX, arg HoldGeneratio
 
 const loginCandidates = `-- name: LoginCandidates :many
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.generation, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = $1 AND n.username_folded = $2::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = $1 AND dn.domain = $3::text AND dn.org_id IS NOT NULL AND dn.is_verified)
     UNION ALL
     SELECT 2, n.id FROM users n WHERE n.instance_id = $1 AND n.username_folded = $4::text AND n.org_id = $5::text
     UNION ALL
-    (SELECT 3, n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $4::text AND n.is_email_verified AND n.email_folded <> '' LIMIT 2)
+    (SELECT 3, n.id FROM users n WHERE n.instance_id = $1 AND n.email_folded = $4::text AND n.is_email_verified AND n.email_folded <> ''
+        AND (n.is_email_proven OR n.org_id = $6::text) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = $1 AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -281,13 +282,14 @@ type LoginCandidatesRow struct {
 	PreferredLanguage string `db:"preferred_language"`
 	Email             string `db:"email"`
 	IsEmailVerified   bool   `db:"is_email_verified"`
+	Generation        int32  `db:"generation"`
 	LoginName         string `db:"login_name"`
 }
 
-// Who a name can mean to the login, the best meaning first: a login name, a
-// username of the default organization, a verified e-mail address. Only humans who
-// can sign in now, and only where the login is restricted to. One statement for
-// every name, so that it takes the same time (SEC-170).
+// Who a name can mean to the login: a login name (1), a username of the default
+// organization (2), a verified e-mail address (3), where it counts. Only humans who can
+// sign in now, and only where the login is restricted to. One statement for every name,
+// so that it takes the same time (SEC-170).
 func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandidatesParams) ([]LoginCandidatesRow, error) {
 	rows, err := db.Query(ctx, loginCandidates,
 		arg.InstanceID,
@@ -313,6 +315,7 @@ func (q *Queries) LoginCandidates(ctx context.Context, db DBTX, arg LoginCandida
 			&i.PreferredLanguage,
 			&i.Email,
 			&i.IsEmailVerified,
+			&i.Generation,
 			&i.LoginName,
 		); err != nil {
 			return nil, err
@@ -366,8 +369,8 @@ func (q *Queries) NextGeneration(ctx context.Context, db DBTX, arg NextGeneratio
 }
 
 const putUserCode = `-- name: PutUserCode :exec
-INSERT INTO user_codes (instance_id, user_id, purpose, address, salt, hash, attempts, expiration_date)
-VALUES ($1, $2, $3, $4, $5, $6, 0, $7)
+INSERT INTO user_codes (instance_id, user_id, purpose, browser, address, salt, hash, attempts, expiration_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8)
 ON CONFLICT ON CONSTRAINT user_codes_pkey DO UPDATE
 SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, attempts = 0, expiration_date = excluded.expiration_date
 `
@@ -376,24 +379,50 @@ type PutUserCodeParams struct {
 	InstanceID     string    `db:"instance_id"`
 	UserID         string    `db:"user_id"`
 	Purpose        int16     `db:"purpose"`
+	Browser        string    `db:"browser"`
 	Address        string    `db:"address"`
 	Salt           []byte    `db:"salt"`
 	Hash           []byte    `db:"hash"`
 	ExpirationDate time.Time `db:"expiration_date"`
 }
 
-// A newer code voids the one before.
+// A newer code voids the one before, of the same browser.
 func (q *Queries) PutUserCode(ctx context.Context, db DBTX, arg PutUserCodeParams) error {
 	_, err := db.Exec(ctx, putUserCode,
 		arg.InstanceID,
 		arg.UserID,
 		arg.Purpose,
+		arg.Browser,
 		arg.Address,
 		arg.Salt,
 		arg.Hash,
 		arg.ExpirationDate,
 	)
 	return err
+}
+
+const recentMessagesOf = `-- name: RecentMessagesOf :one
+SELECT count(*) FROM messages WHERE instance_id = $1 AND user_id = $2 AND template = $3 AND creation_date > $4::timestamptz
+`
+
+type RecentMessagesOfParams struct {
+	InstanceID string    `db:"instance_id"`
+	UserID     string    `db:"user_id"`
+	Template   string    `db:"template"`
+	Since      time.Time `db:"since"`
+}
+
+// How many messages of a kind a user got.
+func (q *Queries) RecentMessagesOf(ctx context.Context, db DBTX, arg RecentMessagesOfParams) (int64, error) {
+	row := db.QueryRow(ctx, recentMessagesOf,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Template,
+		arg.Since,
+	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const recentMessagesTo = `-- name: RecentMessagesTo :one
@@ -472,7 +501,7 @@ func (q *Queries) ReleaseUsername(ctx context.Context, db DBTX, arg ReleaseUsern
 
 const tryUserCode = `-- name: TryUserCode :one
 UPDATE user_codes SET attempts = attempts + 1
-WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND expiration_date > $4::timestamptz AND attempts < $5::int
+WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND browser = $4 AND expiration_date > $5::timestamptz AND attempts < $6::int
 RETURNING address, salt, hash
 `
 
@@ -480,6 +509,7 @@ type TryUserCodeParams struct {
 	InstanceID    string    `db:"instance_id"`
 	UserID        string    `db:"user_id"`
 	Purpose       int16     `db:"purpose"`
+	Browser       string    `db:"browser"`
 	Now           time.Time `db:"now"`
 	AttemptsLimit int32     `db:"attempts_limit"`
 }
@@ -497,6 +527,7 @@ func (q *Queries) TryUserCode(ctx context.Context, db DBTX, arg TryUserCodeParam
 		arg.InstanceID,
 		arg.UserID,
 		arg.Purpose,
+		arg.Browser,
 		arg.Now,
 		arg.AttemptsLimit,
 	)
@@ -506,13 +537,14 @@ func (q *Queries) TryUserCode(ctx context.Context, db DBTX, arg TryUserCodeParam
 }
 
 const useUserCode = `-- name: UseUserCode :execrows
-DELETE FROM user_codes WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND hash = $4
+DELETE FROM user_codes WHERE instance_id = $1 AND user_id = $2 AND purpose = $3 AND browser = $4 AND hash = $5
 `
 
 type UseUserCodeParams struct {
 	InstanceID string `db:"instance_id"`
 	UserID     string `db:"user_id"`
 	Purpose    int16  `db:"purpose"`
+	Browser    string `db:"browser"`
 	Hash       []byte `db:"hash"`
 }
 
@@ -522,6 +554,7 @@ func (q *Queries) UseUserCode(ctx context.Context, db DBTX, arg UseUserCodeParam
 		arg.InstanceID,
 		arg.UserID,
 		arg.Purpose,
+		arg.Browser,
 		arg.Hash,
 	)
 	if err != nil {
@@ -532,7 +565,7 @@ func (q *Queries) UseUserCode(ctx context.Context, db DBTX, arg UseUserCodeParam
 
 const userOfEmail = `-- name: UserOfEmail :one
 SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
-WHERE instance_id = $1 AND email_folded = $2 AND is_email_verified AND user_type = 1
+WHERE instance_id = $1 AND email_folded = $2 AND is_email_verified AND is_email_proven AND user_type = 1
 ORDER BY creation_date, id LIMIT 1
 `
 
@@ -549,7 +582,8 @@ type UserOfEmailRow struct {
 	Email             string `db:"email"`
 }
 
-// Who has proven an e-mail address; the oldest when there are several.
+// Who has proven an e-mail address; the oldest when there are several. Who only has
+// somebody's word for it keeps nobody from registering.
 func (q *Queries) UserOfEmail(ctx context.Context, db DBTX, arg UserOfEmailParams) (UserOfEmailRow, error) {
 	row := db.QueryRow(ctx, userOfEmail, arg.InstanceID, arg.EmailFolded)
 	var i UserOfEmailRow

@@ -72,6 +72,14 @@ type Authenticator struct {
 	ChangeDate   time.Time `db:"change_date"`
 }
 
+type BrowserTry struct {
+	InstanceID string    `db:"instance_id"`
+	UserID     string    `db:"user_id"`
+	Browser    string    `db:"browser"`
+	Attempts   int32     `db:"attempts"`
+	PeriodEnd  time.Time `db:"period_end"`
+}
+
 type Domain struct {
 	InstanceID      string    `db:"instance_id"`
 	ID              string    `db:"id"`
@@ -427,6 +435,7 @@ type User struct {
 	Country                string          `db:"country"`
 	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
 	Generation             int32           `db:"generation"`
+	IsEmailProven          bool            `db:"is_email_proven"`
 }
 
 type UserCode struct {
@@ -438,6 +447,7 @@ type UserCode struct {
 	Hash           []byte    `db:"hash"`
 	Attempts       int32     `db:"attempts"`
 	ExpirationDate time.Time `db:"expiration_date"`
+	Browser        string    `db:"browser"`
 }
 
 type UserGrant struct {

@@ -11,16 +11,20 @@ import (
 )
 
 const forgivePassword = `-- name: ForgivePassword :exec
-UPDATE users SET failed_password_attempts = 0 WHERE instance_id = $1 AND id = $2
+WITH of_browser AS (
+    DELETE FROM browser_tries b WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $3::text
+)
+UPDATE users u SET failed_password_attempts = 0 WHERE u.instance_id = $1 AND u.id = $2 AND $3 = ''
 `
 
 type ForgivePasswordParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
+	InstanceID string      `db:"instance_id"`
+	ID         string      `db:"id"`
+	Browser    interface{} `db:"browser"`
 }
 
 func (q *Queries) ForgivePassword(ctx context.Context, db DBTX, arg ForgivePasswordParams) error {
-	_, err := db.Exec(ctx, forgivePassword, arg.InstanceID, arg.ID)
+	_, err := db.Exec(ctx, forgivePassword, arg.InstanceID, arg.ID, arg.Browser)
 	return err
 }
 
@@ -65,49 +69,105 @@ func (q *Queries) LoginUser(ctx context.Context, db DBTX, arg LoginUserParams) (
 	return i, err
 }
 
+const sweepBrowserTries = `-- name: SweepBrowserTries :execrows
+DELETE FROM browser_tries b WHERE (b.instance_id, b.user_id, b.browser) IN (
+    SELECT o.instance_id, o.user_id, o.browser FROM browser_tries o WHERE o.period_end < $1::timestamptz LIMIT $2::int)
+`
+
+type SweepBrowserTriesParams struct {
+	Before time.Time `db:"before"`
+	Batch  int32     `db:"batch"`
+}
+
+func (q *Queries) SweepBrowserTries(ctx context.Context, db DBTX, arg SweepBrowserTriesParams) (int64, error) {
+	result, err := db.Exec(ctx, sweepBrowserTries, arg.Before, arg.Batch)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const tryPassword = `-- name: TryPassword :one
-UPDATE users SET
-    failed_password_attempts = CASE WHEN failed_password_until <= $1::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
-    failed_password_until = CASE WHEN failed_password_until <= $1::timestamptz THEN $2::timestamptz ELSE failed_password_until END
-WHERE instance_id = $3 AND id = $4 AND (failed_password_until <= $1::timestamptz OR failed_password_attempts < $5::int)
-RETURNING coalesce(password_hash, '')::text AS password_hash
+WITH tried AS (
+    UPDATE users SET
+        failed_password_attempts = CASE WHEN failed_password_until <= $4::timestamptz THEN 1 ELSE failed_password_attempts + 1 END,
+        failed_password_until = CASE WHEN failed_password_until <= $4::timestamptz THEN $5::timestamptz ELSE failed_password_until END
+    WHERE instance_id = $1 AND id = $2 AND $6::text = '' AND (failed_password_until <= $4::timestamptz OR failed_password_attempts < $7::int)
+    RETURNING id
+), known AS (
+    INSERT INTO browser_tries AS b (instance_id, user_id, browser, attempts, period_end)
+    SELECT u.instance_id, u.id, $6, 1, $5 FROM users u WHERE u.instance_id = $1 AND u.id = $2 AND $6 <> ''
+    ON CONFLICT ON CONSTRAINT browser_tries_pkey DO UPDATE SET
+        attempts = CASE WHEN b.period_end <= $4 THEN 1 ELSE b.attempts + 1 END,
+        period_end = CASE WHEN b.period_end <= $4 THEN excluded.period_end ELSE b.period_end END
+    WHERE b.period_end <= $4 OR b.attempts < $7
+    RETURNING b.user_id AS id
+), counted AS (
+    SELECT tried.id FROM tried UNION ALL SELECT known.id FROM known
+)
+SELECT EXISTS (SELECT FROM counted) AS counted,
+    EXISTS (SELECT FROM users u JOIN counted c ON c.id = u.id WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL) AS comparable,
+    coalesce(
+        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.id = $2),
+        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
+            AND hashtextextended(u.id, 0) >= hashtextextended($3::text, 0) ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+        (SELECT password_hash FROM users u WHERE u.instance_id = $1 AND u.password_hash IS NOT NULL
+            ORDER BY hashtextextended(u.id, 0) LIMIT 1),
+        '')::text AS password_hash
 `
 
 type TryPasswordParams struct {
-	Now           time.Time `db:"now"`
-	PeriodEnd     time.Time `db:"period_end"`
 	InstanceID    string    `db:"instance_id"`
 	ID            string    `db:"id"`
+	Name          string    `db:"name"`
+	Now           time.Time `db:"now"`
+	PeriodEnd     time.Time `db:"period_end"`
+	Browser       string    `db:"browser"`
 	AttemptsLimit int32     `db:"attempts_limit"`
 }
 
-// Counts a failure before the password is compared, if the user has one left in
-// this period; it is taken back when the password was right. So parallel guesses
-// are all counted (SEC-176).
-func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParams) (string, error) {
+type TryPasswordRow struct {
+	Counted      bool   `db:"counted"`
+	Comparable   bool   `db:"comparable"`
+	PasswordHash string `db:"password_hash"`
+}
+
+// Counts a failure before the password is compared, if there is one left in this
+// period: of those that the browser has, if it has signed the user in before, else of
+// those that all strangers share (SEC-177). It is taken back when the password was
+// right. So parallel guesses are all counted (SEC-176). Where there is no user with a password, the hash is that
+// of another one, always the same for the same name: verifying it takes as long as
+// verifying hashes takes in this instance, whatever system they are from (SEC-170).
+func (q *Queries) TryPassword(ctx context.Context, db DBTX, arg TryPasswordParams) (TryPasswordRow, error) {
 	row := db.QueryRow(ctx, tryPassword,
-		arg.Now,
-		arg.PeriodEnd,
 		arg.InstanceID,
 		arg.ID,
+		arg.Name,
+		arg.Now,
+		arg.PeriodEnd,
+		arg.Browser,
 		arg.AttemptsLimit,
 	)
-	var password_hash string
-	err := row.Scan(&password_hash)
-	return password_hash, err
+	var i TryPasswordRow
+	err := row.Scan(&i.Counted, &i.Comparable, &i.PasswordHash)
+	return i, err
 }
 
 const uncountPassword = `-- name: UncountPassword :exec
-UPDATE users SET failed_password_attempts = greatest(failed_password_attempts - 1, 0) WHERE instance_id = $1 AND id = $2
+WITH of_browser AS (
+    UPDATE browser_tries b SET attempts = greatest(b.attempts - 1, 0) WHERE b.instance_id = $1 AND b.user_id = $2 AND b.browser = $3::text
+)
+UPDATE users u SET failed_password_attempts = greatest(u.failed_password_attempts - 1, 0) WHERE u.instance_id = $1 AND u.id = $2 AND $3 = ''
 `
 
 type UncountPasswordParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
+	InstanceID string      `db:"instance_id"`
+	ID         string      `db:"id"`
+	Browser    interface{} `db:"browser"`
 }
 
 // Takes back the count of a password that was not compared after all.
 func (q *Queries) UncountPassword(ctx context.Context, db DBTX, arg UncountPasswordParams) error {
-	_, err := db.Exec(ctx, uncountPassword, arg.InstanceID, arg.ID)
+	_, err := db.Exec(ctx, uncountPassword, arg.InstanceID, arg.ID, arg.Browser)
 	return err
 }

@@ -32,10 +32,12 @@ type visitor struct {
 	in       bool // under the mutex of the gate
 }
 
-// New returns a Gate. Of one tenant so many may wait.
+// New returns a Gate. Of one tenant so many may wait. A quarter of the places, one at
+// least, is kept from each tenant for the others; so a gate has two.
 func New(places, waiting int) *Gate {
+	places = max(places, 2)
 	return &Gate{
-		mostRunning: places - places/4, mostWaiting: waiting, free: places,
+		mostRunning: places - max(places/4, 1), mostWaiting: waiting, free: places,
 		running: map[string]int{}, waiting: map[string][]*visitor{},
 	}
 }

@@ -59,10 +59,12 @@ func TestSEC221_TenantsEnterByTurns(t *testing.T) {
 		leave    int
 		want     string
 	}{
-		{"one alone, in order", 2, "aaaa", 2, "aaaa"},
-		{"a flood and one more", 2, "aaaaaaaab", 1, "aab"},
-		{"two floods", 2, "aaaaabbbb", 6, "aabababa"},
-		{"three", 1, "aaaabbc", 6, "aabcaba"},
+		{"one alone, in order", 3, "aaaa", 2, "aaaa"},
+		{"a flood and one more", 3, "aaaaaaaab", 1, "aaba"},
+		{"two floods", 3, "aaaaabbbb", 6, "aabababab"},
+		{"three", 2, "aaaabbc", 5, "ababca"},
+		{"of two places one is kept", 2, "aaab", 0, "ab"},
+		{"a single place is made two", 1, "aaab", 0, "ab"},
 		{"a place is kept for others", 4, "aaaaa", 0, "aaa"},
 		{"and given to them at once", 4, "aaaaab", 0, "aaab"},
 		{"whoever has their share waits", 4, "aaaaab", 1, "aaaba"},
@@ -101,8 +103,8 @@ func TestSEC221_AFullLineIsFullForItsTenant(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		l.next(4)
-		if got := strings.Join(l.came, ""); got != "aaba" {
-			t.Errorf("got %s, want aaba", got)
+		if got := strings.Join(l.came, ""); got != "abaa" {
+			t.Errorf("got %s, want abaa", got)
 		}
 	})
 }

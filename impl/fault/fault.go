@@ -44,6 +44,7 @@ const (
 	UnsupportedMediaType             // the body is of another type
 	TooLarge                         // the body is too long
 	Blocked                          // the instance is switched off by its operator
+	TooSlow                          // the request did not arrive in time
 )
 
 var kinds = [...]struct {
@@ -64,6 +65,7 @@ var kinds = [...]struct {
 	UnsupportedMediaType: {codes.InvalidArgument, http.StatusUnsupportedMediaType},
 	TooLarge:             {codes.ResourceExhausted, http.StatusRequestEntityTooLarge},
 	Blocked:              {codes.ResourceExhausted, http.StatusTooManyRequests},
+	TooSlow:              {codes.DeadlineExceeded, http.StatusRequestTimeout},
 }
 
 // RetryAfter is what a client is told to wait after an Unavailable.

@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxBody bounds a form: the longest tokens and a state of some KiB fit.
-const maxBody = 64 << 10
+// MaxBytes bounds a form: the longest tokens and a state of some KiB fit.
+const MaxBytes = 64 << 10
 
 // ErrTooLarge is the answer to a longer one.
 var ErrTooLarge = errors.New("the body is too long")
@@ -107,7 +107,7 @@ func Body(w http.ResponseWriter, r *http.Request, into any) error {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return &Error{Problem: "the body has to be application/x-www-form-urlencoded"}
 	}
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBytes))
 	if err != nil {
 		if _, long := errors.AsType[*http.MaxBytesError](err); long {
 			return ErrTooLarge

@@ -53,8 +53,14 @@ func TestWhatAContextDoesNotSayIsInherited(t *testing.T) {
 		{"owner", "", `{"defaultLanguage":{"key":"en"}}`, "", "en; de,en of system", "en of instance; de,en of system", "en of instance; de,en of system", ""},
 		{"owner", org, `{"defaultLanguage":{"key":"de"},"restrictedLanguages":{"languages":[{"key":"de"}]}}`, "", "", "de; de", "", ""},
 		{"owner", "", `{"restrictedLanguages":{"languages":[{"key":"en"}]}}`, "", "en; en", "", "en of instance; en of instance", ""},
-		{"owner", org, `{"defaultLanguage":{}}`, "", "", "400", "", ""},     // en of the instance is not among de
-		{"owner", org, `{"restrictedLanguages":{}}`, "", "", "400", "", ""}, // nor de among en
+		{"owner", org, `{"defaultLanguage":{}}`, "", "", "de of system; de", "", ""}, // en of the instance is not among de
+		{"owner", org, `{"defaultLanguage":{"key":"en"}}`, "", "", "400", "", ""},
+		{"owner", org, `{"defaultLanguage":{"key":"de-CH"}}`, "", "", "de; de", "", ""},
+		{"owner", org, `{"restrictedLanguages":{}}`, "", "", "en of instance; en of instance", "", ""},   // nor de among en
+		{"owner", org, `{"restrictedLanguages":{"languages":[{"key":"de"}]}}`, "", "", "de; de", "", ""}, // which counts again
+		{"owner", org, `{"defaultLanguage":{}}`, "", "", "de of system; de", "", ""},
+		{"owner", org, `{"restrictedLanguages":{}}`, "", "", "en of instance; en of instance", "", ""},
+		{"owner", org, `{"restrictedLanguages":{"languages":[{"key":"de"}]}}`, "", "", "de of system; de", "", ""}, // restricting alone moves en
 		{"owner", org, `{"restrictedLanguages":{},"defaultLanguage":{"key":""}}`, "", "", "en of instance; en of instance", "", ""},
 		{"owner", "", `{"restrictedLanguages":{"languages":[]}}`, "", "en; de,en of system", "en of instance; de,en of system", "en of instance; de,en of system", ""},
 		{"owner", "", `{"defaultLanguage":{}}`, "", "de of system; de,en of system", "de of system; de,en of system", "de of system; de,en of system", ""},
@@ -87,7 +93,7 @@ func TestLanguagesAreSupportedTagsInCanonicalForm(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for key, want := range map[string]string{
-		"fr": "LANGUAGE_NOT_SUPPORTED", "en-US": "LANGUAGE_NOT_SUPPORTED", "tlh": "LANGUAGE_NOT_SUPPORTED", "und": "LANGUAGE_NOT_SUPPORTED",
+		"fr": "LANGUAGE_NOT_SUPPORTED", "fr-CH": "LANGUAGE_NOT_SUPPORTED", "tlh": "LANGUAGE_NOT_SUPPORTED", "und": "LANGUAGE_NOT_SUPPORTED",
 		"xx": "INVALID_LANGUAGE", "en-abcdefghi": "", "e": "", "en_US": "", "en\t": "", "de-": "", "<b>": "", "dé": "",
 	} {
 		for _, body := range []string{`{"defaultLanguage":{"key":%q}}`, `{"restrictedLanguages":{"languages":[{"key":"en"},{"key":%q}]}}`} {

@@ -77,23 +77,58 @@ func (s *Service) words(ctx context.Context, tx db.DBTX, in policy.Context) ([]d
 	return s.queries.LanguageSettings(ctx, tx, db.LanguageSettingsParams{InstanceID: in.InstanceID, OrgID: in.OrgID})
 }
 
-// resolve returns what applies in a context: the nearest word counts.
+// resolve returns what applies in a context: the nearest word counts, of default
+// languages the nearest that the languages that apply allow; while none of them does,
+// the first of these.
 func resolve(words []db.LanguageSetting, in policy.Context) *languagev3.ResolvedLanguageSettings {
 	system := &object.Owner{Type: object.OwnerType_OWNER_TYPE_SYSTEM}
 	settings := &languagev3.ResolvedLanguageSettings{
-		DefaultLanguage:     &languagev3.ResolvedString{Value: Fallback, Owner: system},
 		RestrictedLanguages: &languagev3.ResolvedLanguages{Value: list(Supported), Owner: system},
 		SupportedLanguages:  &languagev3.ResolvedLanguages{Value: list(Supported), Owner: system},
 	}
+	allowed := Supported
 	for _, word := range slices.Backward(words) {
-		if word.DefaultLanguage != nil {
-			settings.DefaultLanguage = &languagev3.ResolvedString{Value: *word.DefaultLanguage, Owner: inherited(&word, in)}
-		}
 		if word.RestrictedLanguages != nil {
-			settings.RestrictedLanguages = &languagev3.ResolvedLanguages{Value: list(word.RestrictedLanguages), Owner: inherited(&word, in)}
+			allowed = word.RestrictedLanguages
+			settings.RestrictedLanguages = &languagev3.ResolvedLanguages{Value: list(allowed), Owner: inherited(&word, in)}
+		}
+	}
+	settings.DefaultLanguage = &languagev3.ResolvedString{Value: allowed[0], Owner: settings.RestrictedLanguages.GetOwner()}
+	if slices.Contains(allowed, Fallback) {
+		settings.DefaultLanguage = &languagev3.ResolvedString{Value: Fallback, Owner: system}
+	}
+	for _, word := range slices.Backward(words) {
+		if word.DefaultLanguage != nil && slices.Contains(allowed, *word.DefaultLanguage) {
+			settings.DefaultLanguage = &languagev3.ResolvedString{Value: *word.DefaultLanguage, Owner: inherited(&word, in)}
 		}
 	}
 	return settings
+}
+
+// Offered returns the languages that the texts of a context are offered in, the
+// default one first. An empty orgID is the instance itself.
+func Offered(ctx context.Context, conn db.DBTX, instanceID, orgID string) ([]string, error) {
+	words, err := db.New().LanguageSettings(ctx, conn, db.LanguageSettingsParams{InstanceID: instanceID, OrgID: orgID})
+	if err != nil {
+		return nil, err
+	}
+	settings := resolve(words, policy.Context{InstanceID: instanceID, OrgID: orgID})
+	offered := []string{settings.GetDefaultLanguage().GetValue()}
+	for _, one := range settings.GetRestrictedLanguages().GetValue() {
+		if one.GetKey() != offered[0] {
+			offered = append(offered, one.GetKey())
+		}
+	}
+	return offered, nil
+}
+
+// Of returns the one of some languages that a tag is in, whatever region it names;
+// "" when it is in none of them.
+func Of(tag language.Tag, languages []string) string {
+	if base, sure := tag.Base(); sure == language.Exact && slices.Contains(languages, base.String()) {
+		return base.String()
+	}
+	return ""
 }
 
 // inherited returns the context a word comes from, nil when that is in itself.
@@ -116,8 +151,7 @@ func list(keys []string) []*languagev3.Language {
 	return languages
 }
 
-// SetLanguages sets or unsets what is present. The default language that applies
-// has to be among the languages that apply.
+// SetLanguages sets or unsets what is present.
 func (s *Service) SetLanguages(ctx context.Context, req *languagev3.SetLanguagesRequest) (*languagev3.SetLanguagesResponse, error) {
 	call, now := policy.CallFrom(ctx), s.Now()
 	in := call.Context
@@ -141,7 +175,7 @@ func (s *Service) SetLanguages(ctx context.Context, req *languagev3.SetLanguages
 		if err != nil {
 			return err
 		}
-		if err := agree(resolve(append([]db.LanguageSetting{row}, words[1:]...), in)); err != nil {
+		if err := asked.agree(&row, resolve(append([]db.LanguageSetting{row}, words[1:]...), in)); err != nil {
 			return err
 		}
 		row.ChangeDate = now
@@ -199,16 +233,17 @@ func parse(settings *languagev3.SetLanguageSettings) (*change, error) {
 	return asked, nil
 }
 
-// supported returns a tag in canonical form, if there are texts in the language.
+// supported returns the language of a tag, if there are texts in it.
 func supported(key, field string) (string, error) {
 	tag, err := language.Parse(key)
 	if err != nil {
 		return "", fault.Invalid("INVALID_LANGUAGE", field, "%q is not a BCP 47 language tag", key)
 	}
-	if !slices.Contains(Supported, tag.String()) {
+	known := Of(tag, Supported)
+	if known == "" {
 		return "", fault.Invalid("LANGUAGE_NOT_SUPPORTED", field, "there are no texts in %q; there are %v", tag, Supported)
 	}
-	return tag.String(), nil
+	return known, nil
 }
 
 // apply changes the row and returns the event of it, nil when nothing changes.
@@ -237,13 +272,14 @@ func value(text *string) string {
 	return *text
 }
 
-// agree refuses settings whose default is not among the restricted languages.
-func agree(settings *languagev3.ResolvedLanguageSettings) error {
-	for _, one := range settings.GetRestrictedLanguages().GetValue() {
-		if one.GetKey() == settings.GetDefaultLanguage().GetValue() {
-			return nil
-		}
+// agree refuses a default language that would not count, and a restriction after which
+// the context's own would not. What is inherited gives way, and so does what is its own
+// when a word is taken back.
+func (c *change) agree(row *db.LanguageSetting, settings *languagev3.ResolvedLanguageSettings) error {
+	said := value(c.defaultLanguage) != "" || len(c.restricted) > 0
+	if own := value(row.DefaultLanguage); said && own != "" && settings.GetDefaultLanguage().GetValue() != own {
+		return fault.Invalid("DEFAULT_LANGUAGE_RESTRICTED", "settings.defaultLanguage",
+			"the default language %q would not be among the restricted languages", own)
 	}
-	return fault.Invalid("DEFAULT_LANGUAGE_RESTRICTED", "settings.defaultLanguage",
-		"the default language %q would not be among the restricted languages", settings.GetDefaultLanguage().GetValue())
+	return nil
 }

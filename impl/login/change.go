@@ -15,6 +15,7 @@ import (
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/signout"
 	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // recentPassword is how old the proof of a password may be that is to be changed
@@ -40,12 +41,12 @@ func (v *visit) takeChange() error {
 	if mistakes != nil {
 		return v.changeForm(k, mistakes)
 	}
-	user, err := v.queries.CodeUser(v.r.Context(), v.DB.Pool, db.CodeUserParams{InstanceID: v.instance.ID, ID: k.UserID})
+	changing, err := v.queries.CodeUser(v.r.Context(), v.DB.Pool, db.CodeUserParams{InstanceID: v.instance.ID, ID: k.UserID})
 	if err != nil {
 		return err
 	}
 	// Not a way to try passwords: who is here has just proven this one.
-	same, _, err := secret.Verify(v.r.Context(), user.PasswordHash, password)
+	same, _, err := secret.Verify(v.r.Context(), changing.PasswordHash, password, changing.PasswordHash != "")
 	if err != nil {
 		return err
 	}
@@ -57,11 +58,11 @@ func (v *visit) takeChange() error {
 		return err
 	}
 	if err := v.DB.InTx(v.r.Context(), func(tx pgx.Tx) error {
-		return v.setPassword(store.Within(v.asUser(k), tx), &user, hash, k.ID)
+		return v.setPassword(store.Within(v.asUser(k), tx), &changing, hash, k.ID)
 	}); err != nil {
 		return err
 	}
-	if _, err := v.patch(k, &sessionv3.PatchSession{Checks: checkPassword(password)}); err != nil {
+	if _, err := v.patch(k, &sessionv3.PatchSession{Checks: checkPassword(password)}, user.Attempt{}); err != nil {
 		return err
 	}
 	return v.advance()
@@ -122,5 +123,5 @@ func (v *visit) setPassword(ctx context.Context, user *db.CodeUserRow, hash, kee
 	if user.Email == "" || !user.IsEmailVerified {
 		return nil
 	}
-	return v.tell(ctx, v.DB.Conn(ctx), "password_changed", "", recipient{user.ID, user.OrgID, user.Email, user.PreferredLanguage, user.DisplayName})
+	return v.tell(ctx, v.DB.Conn(ctx), "password_changed", "", recipient{id: user.ID, orgID: user.OrgID, address: user.Email, language: user.PreferredLanguage, name: user.DisplayName})
 }

@@ -33,7 +33,12 @@ const (
 var errNoMoreCodes = errors.New("login: too many codes in an hour")
 
 // recipient is whom a message goes to.
-type recipient struct{ id, orgID, address, language, name string }
+type recipient struct {
+	id, orgID, address, language, name string
+
+	browser string // that asks, if it is known to them
+	door    string // a link for them, if the text has one
+}
 
 // sendCode makes a code for a user and queues the message with it. When there were
 // too many it does nothing, and nobody learns of it (SEC-185).
@@ -50,7 +55,7 @@ func (v *visit) sendCodeIn(ctx context.Context, tx db.DBTX, purpose int16, templ
 	code := secret.NewCode(codeDigits)
 	salt, hash := secret.HashCode(code)
 	if err := v.queries.PutUserCode(ctx, tx, db.PutUserCodeParams{
-		InstanceID: v.instance.ID, UserID: to.id, Purpose: purpose, Address: to.address,
+		InstanceID: v.instance.ID, UserID: to.id, Purpose: purpose, Browser: to.browser, Address: to.address,
 		Salt: salt, Hash: hash, ExpirationDate: v.Now().Add(codeLifetime),
 	}); err != nil {
 		return err
@@ -62,7 +67,11 @@ func (v *visit) sendCodeIn(ctx context.Context, tx db.DBTX, purpose int16, templ
 	if err != nil {
 		return err
 	}
-	if recent >= codesLimit {
+	limit := int64(codesLimit)
+	if to.browser != "" { // what strangers ask for leaves some
+		limit *= 2
+	}
+	if recent >= limit {
 		return errNoMoreCodes
 	}
 	return v.tell(ctx, tx, template, code, to)
@@ -78,13 +87,14 @@ func (v *visit) tell(ctx context.Context, tx db.DBTX, template, code string, to 
 	return message.Queue(ctx, tx, &v.Env, &message.Message{
 		InstanceID: v.instance.ID, OrgID: to.orgID, UserID: to.id, Kind: message.Email, Template: template,
 		Recipient: to.address, Language: to.language,
-		Data: message.Data{Code: code, Minutes: int(codeLifetime.Minutes()), Domain: domain, Name: to.name},
+		Data: message.Data{Code: code, Minutes: int(codeLifetime.Minutes()), Domain: domain, Name: to.name, Link: to.door},
 	})
 }
 
 // triedCode is a code that was found right, and not yet used.
 type triedCode struct {
 	userID  string
+	browser string
 	purpose int16
 	address string
 	hash    []byte
@@ -93,8 +103,15 @@ type triedCode struct {
 // tryCode tries a code of a user, who may not exist; nil when it is not good. The
 // try is counted before it is compared and stays counted.
 func (v *visit) tryCode(userID string, purpose int16, code string) (*triedCode, error) {
+	browser := ""
+	if purpose == purposeReset {
+		var err error
+		if browser, err = v.browserOf(userID, nil); err != nil {
+			return nil, err
+		}
+	}
 	made, err := v.queries.TryUserCode(v.r.Context(), v.DB.Pool, db.TryUserCodeParams{
-		InstanceID: v.instance.ID, UserID: userID, Purpose: purpose, Now: v.Now(), AttemptsLimit: codeAttempts,
+		InstanceID: v.instance.ID, UserID: userID, Purpose: purpose, Browser: browser, Now: v.Now(), AttemptsLimit: codeAttempts,
 	})
 	if store.NoRow(err) {
 		return nil, nil
@@ -102,13 +119,13 @@ func (v *visit) tryCode(userID string, purpose int16, code string) (*triedCode, 
 	if err != nil || !secret.VerifyCode(made.Salt, made.Hash, code) {
 		return nil, err
 	}
-	return &triedCode{userID, purpose, made.Address, made.Hash}, nil
+	return &triedCode{userID, browser, purpose, made.Address, made.Hash}, nil
 }
 
 // use uses a code up. Of parallel uses one is told true.
 func (v *visit) use(ctx context.Context, tx db.DBTX, code *triedCode) (bool, error) {
 	n, err := v.queries.UseUserCode(ctx, tx, db.UseUserCodeParams{
-		InstanceID: v.instance.ID, UserID: code.userID, Purpose: code.purpose, Hash: code.hash,
+		InstanceID: v.instance.ID, UserID: code.userID, Purpose: code.purpose, Browser: code.browser, Hash: code.hash,
 	})
 	return n == 1, err
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // factorPage is the page of one kind of second factor.
@@ -66,7 +67,7 @@ func (v *visit) takeFactor(f factorPage) error {
 	}
 	right := false
 	if len(code) == f.digits { // what has another length is no guess
-		if right, err = v.patch(k, &sessionv3.PatchSession{Checks: f.check(code)}); err != nil {
+		if right, err = v.patch(k, &sessionv3.PatchSession{Checks: f.check(code)}, user.Attempt{}); err != nil {
 			return err
 		}
 	}
@@ -98,7 +99,7 @@ func (v *visit) challenge(k *known, path string) error {
 	default:
 		return nil
 	}
-	_, err := v.patch(k, &sessionv3.PatchSession{Challenges: want})
+	_, err := v.patch(k, &sessionv3.PatchSession{Challenges: want}, user.Attempt{})
 	if err == nil {
 		v.flow.Notice = "sent"
 	}

@@ -87,7 +87,7 @@ type Problem struct {
 type Pages struct {
 	Config
 	queries   *db.Queries
-	languages *cache.Cache[string, []string] // of instances, the default one first
+	languages *cache.Cache[string, []string] // of instances and organizations, the default one first
 }
 
 // New returns Pages over c.
@@ -113,6 +113,7 @@ const (
 	pathForgot   = "/login/forgot"
 	pathReset    = "/login/reset"
 	pathCancel   = "/login/cancel"
+	pathDoor     = "/login/door"
 	pathStyle    = "/login/style.css"
 )
 
@@ -129,6 +130,7 @@ func (p *Pages) Handler() http.Handler {
 		pathForgot:   {(*visit).showForgot, (*visit).takeForgot},
 		pathReset:    {(*visit).showReset, (*visit).takeReset},
 		pathCancel:   {nil, (*visit).takeCancel}, // no page: a form on all the others
+		pathDoor:     {},                         // which belongs to no login
 	}
 	for _, one := range factorPages {
 		steps[one.path] = one.step()

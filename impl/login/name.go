@@ -1,6 +1,7 @@
 package login
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -54,7 +55,11 @@ func canonicalName(typed string) string {
 	return norm.NFC.String(strings.TrimSpace(typed))
 }
 
-// resolve returns whom a login name means here; with an empty ID nobody.
+// resolve returns whom a login name means here; with an empty ID nobody. A username that
+// reads like somebody's login name or verified address gives way to that; what is the
+// login name of one and the address of another, or the address of two, means neither:
+// nothing but a rank could decide, and the wrong one would be asked for a password, or
+// sent the code for a new one (SEC-174). Who is meant has other names.
 func (v *visit) resolve(name string) (db.LoginCandidatesRow, error) {
 	params := db.LoginCandidatesParams{
 		InstanceID: v.instance.ID, NameFolded: resource.Fold(name), DefaultOrg: v.instance.DefaultOrg,
@@ -64,11 +69,22 @@ func (v *visit) resolve(name string) (db.LoginCandidatesRow, error) {
 		params.UsernameFolded, params.Domain = resource.Fold(name[:at]), strings.ToLower(name[at+1:])
 	}
 	found, err := v.queries.LoginCandidates(v.r.Context(), v.DB.Pool, params)
-	if err != nil || len(found) == 0 || len(found) > 1 && found[0].Rank == byEmail && found[1].Rank == byEmail {
-		return db.LoginCandidatesRow{}, err // an address of two users means neither
+	if err != nil {
+		return db.LoginCandidatesRow{}, err
+	}
+	if slices.ContainsFunc(found, func(one db.LoginCandidatesRow) bool { return one.Rank != byUsername }) {
+		found = slices.DeleteFunc(found, func(one db.LoginCandidatesRow) bool { return one.Rank == byUsername })
+	}
+	for i := range found {
+		if found[i].ID != found[0].ID {
+			return db.LoginCandidatesRow{}, nil
+		}
+	}
+	if len(found) == 0 {
+		return db.LoginCandidatesRow{}, nil
 	}
 	return found[0], nil
 }
 
-// byEmail is the rank of a candidate who is meant by an e-mail address.
-const byEmail = 3
+// byUsername is the rank of a candidate who is meant by a username alone.
+const byUsername = 2

@@ -63,7 +63,7 @@ func (p *Pages) Error(w http.ResponseWriter, r *http.Request, told Problem) {
 	if told.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	words := p.wordsFor(r, instance, r.URL.Query().Get("ui_locales"))
+	words := p.wordsFor(r, instance, "", r.URL.Query().Get("ui_locales"))
 	shown := &page{
 		name: "message.html", status: told.Status, Words: words, Head: words.get("error.head"),
 		Code: told.Code, RequestID: requestID(r),
@@ -86,7 +86,7 @@ func (p *Pages) Post(w http.ResponseWriter, r *http.Request, action string, para
 	if err != nil {
 		instance = nil
 	}
-	words := p.wordsFor(r, instance, "")
+	words := p.wordsFor(r, instance, "", "")
 	shown := &page{
 		name: "post.html", status: http.StatusOK, Words: words, Head: words.get("post.head"), Lead: words.get("post.lead"),
 		Submit: words.get("post.submit"), Hidden: hidden(params), Nonce: secret.Random(),
@@ -132,7 +132,7 @@ func (p *Pages) ConfirmSignOut(w http.ResponseWriter, r *http.Request, instance 
 		p.fail(w, r, err)
 		return
 	}
-	words := p.wordsFor(r, instance, params.Get("ui_locales"))
+	words := p.wordsFor(r, instance, "", params.Get("ui_locales"))
 	kept := url.Values{confirmField: {"yes"}, tokenField: {form}}
 	for name, values := range params {
 		if name != confirmField && name != tokenField {
@@ -168,7 +168,7 @@ func (p *Pages) SignOutConfirmed(r *http.Request, instance *policy.Instance, for
 
 // SignedOut shows that the user is signed out.
 func (p *Pages) SignedOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance) {
-	words := p.wordsFor(r, instance, "")
+	words := p.wordsFor(r, instance, "", "")
 	shown := &page{name: "message.html", status: http.StatusOK, Words: words, Head: words.get("signedout.head"), Lead: words.get("signedout.lead")}
 	shown.Title = words.get("title", shown.Head)
 	p.show(w, r, shown, "'none'")

@@ -301,8 +301,9 @@ func TestSEC149_NothingOfOthersRuns(t *testing.T) {
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	orgID := ""
 	get := func(asked, accepted string) string {
-		w.begin.Store(&tokenv1.Flow{Request: "x=y", Language: asked})
+		w.begin.Store(&tokenv1.Flow{Request: "x=y", Language: asked, OrgId: orgID})
 		b := w.browser()
 		b.header = http.Header{"Accept-Language": {accepted}}
 		return b.open("/begin").want(200, "/login").got.Get("Content-Language")
@@ -321,7 +322,19 @@ func TestLanguages(t *testing.T) {
 			t.Errorf("%.40q, %.40q: got %s", test[0], test[1], got)
 		}
 	}
-	w.exec("INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date) VALUES ($1, '', 'de', '{de}', 1, now())", w.instance.ID)
+	const set = "INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date) VALUES ($1, $2, 'de', '{de}', 1, now())"
+	org := w.instance.DefaultOrg
+	w.exec(set, w.instance.ID, org)
+	w.Forget()
+	orgID = org
+	if got := get("en", "en"); got != "de" {
+		t.Errorf("got %s for an organization where only German is allowed", got)
+	}
+	orgID = ""
+	if got := get("en", "de"); got != "en" {
+		t.Errorf("got %s for another one", got)
+	}
+	w.exec(set, w.instance.ID, "")
 	w.Forget()
 	if got := get("en", "en"); got != "de" {
 		t.Errorf("got %s where only German is allowed", got)

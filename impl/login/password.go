@@ -2,11 +2,15 @@ package login
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // maxPassword bounds a password, in characters; it is the rule of the contract.
@@ -50,8 +54,12 @@ func (v *visit) takePassword() error {
 // signIn checks a password by the sessions service: in the session that this
 // browser has for the user, so that it lives on, or in a new one.
 func (v *visit) signIn(password string) (bool, error) {
-	user, err := v.resolve(v.flow.GetLoginName())
+	named, err := v.resolve(v.flow.GetLoginName())
 	if err != nil {
+		return false, err
+	}
+	by := user.Attempt{Name: v.flow.GetLoginName()}
+	if by.Browser, err = v.browserOf(named.ID, &named.Generation); err != nil {
 		return false, err
 	}
 	if len(password) > 4*maxPassword { // no password is that long
@@ -61,14 +69,27 @@ func (v *visit) signIn(password string) (bool, error) {
 		return false, err
 	}
 	for i := range v.sessions {
-		if v.sessions[i].UserID == user.ID {
-			right, err := v.patch(&v.sessions[i], &sessionv3.PatchSession{Checks: checkPassword(password)})
+		if v.sessions[i].UserID == named.ID {
+			right, err := v.patch(&v.sessions[i], &sessionv3.PatchSession{Checks: checkPassword(password)}, by)
 			if reason := reasonOf(err); reason != "NOT_FOUND" && reason != "SESSION_EXPIRED" && reason != "PERMISSION_DENIED" && reason != "SESSION_TOKEN_INVALID" {
-				return right, err
+				return v.tried(&named, right, err)
 			}
 		}
 	}
-	return v.create(user.OrgID, user.ID, password)
+	right, err := v.create(named.OrgID, named.ID, password, by)
+	return v.tried(&named, right, err)
+}
+
+// tried ends a try of a password: a browser that had the right one is known to the user
+// from now on, and a user is told when strangers used up the tries.
+func (v *visit) tried(named *db.LoginCandidatesRow, right bool, err error) (bool, error) {
+	switch {
+	case errors.Is(err, user.ErrTooMany):
+		return false, v.shutOut(named)
+	case err != nil || !right:
+		return false, err
+	}
+	return true, v.remember(&tokenv1.KnownUser{UserId: named.ID, Generation: named.Generation})
 }
 
 func checkPassword(password string) *sessionv3.Checks {
@@ -77,13 +98,13 @@ func checkPassword(password string) *sessionv3.Checks {
 
 // create begins a session with a password. An empty user is nobody, which takes as
 // long.
-func (v *visit) create(orgID, userID, password string) (bool, error) {
+func (v *visit) create(orgID, userID, password string, by user.Attempt) (bool, error) {
 	checks := checkPassword(password)
 	checks.User = &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}
-	made, err := v.Sessions.CreateSession(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
+	made, err := v.Sessions.CreateSessionBy(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
 		Session: &sessionv3.Session{Checks: checks, Lifetime: durationpb.New(idleLifetime), UserAgent: v.userAgent()},
-	})
-	if reasonOf(err) == "CHECK_FAILED" {
+	}, by)
+	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {
 		return false, nil
 	}
 	if err != nil {
@@ -95,10 +116,10 @@ func (v *visit) create(orgID, userID, password string) (bool, error) {
 
 // patch adds a proof to a session, or asks for a code; it reports whether what was
 // to be checked is right.
-func (v *visit) patch(k *known, change *sessionv3.PatchSession) (bool, error) {
+func (v *visit) patch(k *known, change *sessionv3.PatchSession, by user.Attempt) (bool, error) {
 	change.SessionToken, change.Lifetime = &k.token, durationpb.New(idleLifetime)
-	made, err := v.Sessions.PatchSession(v.asUser(k), &sessionv3.PatchSessionRequest{Id: k.ID, Session: change})
-	if reasonOf(err) == "CHECK_FAILED" {
+	made, err := v.Sessions.PatchSessionBy(v.asUser(k), &sessionv3.PatchSessionRequest{Id: k.ID, Session: change}, by)
+	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {
 		return false, nil
 	}
 	if err != nil {
@@ -142,5 +163,8 @@ func (v *visit) passwordForm(mistakes []mistake) error {
 	p.Who, p.Change = v.flow.GetLoginName(), v.link("change", pathName)
 	p.Fields = []field{{Name: "password", Type: "password", Autocomplete: "current-password"}}
 	p.Links = append(p.Links, v.link("forgot", pathForgot))
+	if len(mistakes) > 0 && mistakes[0].key == "password.wrong" && p.Notice == "" {
+		p.Notice = v.words.get("password.many") // to all alike: whether it is so would tell who there is
+	}
 	return v.render(p, mistakes)
 }

@@ -115,14 +115,15 @@ func isPersonName(name string) bool {
 	return name != "" && utf8.ValidString(name) && utf8.RuneCountInString(name) <= maxPersonName && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// isUsername reports whether a username can be like that. It is asked before anybody
-// looks for the address: what is refused must not tell who is known.
+// isUsername reports whether a username can be like that: who registers gets none that
+// reads like an address. It is asked before anybody looks for the address: what is refused
+// must not tell who is known.
 func isUsername(name string) bool {
 	if name == "" {
 		return true
 	}
 	_, err := user.Canonical(name)
-	return err == nil && utf8.ValidString(name) && len(name) <= maxUsername
+	return err == nil && utf8.ValidString(name) && len(name) <= maxUsername && !strings.Contains(name, "@")
 }
 
 // register makes the user, or tells who has the address that somebody tried it. What
@@ -166,7 +167,7 @@ func (v *visit) register(said registration, password string) ([]mistake, error) 
 	if enough {
 		return nil, nil
 	}
-	return nil, v.tell(ctx, v.DB.Pool, "email_known", "", recipient{owner.ID, owner.OrgID, owner.Email, owner.PreferredLanguage, owner.DisplayName})
+	return nil, v.tell(ctx, v.DB.Pool, "email_known", "", recipient{id: owner.ID, orgID: owner.OrgID, address: owner.Email, language: owner.PreferredLanguage, name: owner.DisplayName})
 }
 
 // hadEnough reports whether an address got as many messages as it may in an hour.
@@ -230,7 +231,7 @@ func (v *visit) enroll(said registration, orgID, hash string, may func(username 
 				return err
 			}
 		}
-		return v.sendCodeIn(themself, tx, purposeVerify, "verify_email", recipient{userID, orgID, said.email, v.words.language, said.givenName})
+		return v.sendCodeIn(themself, tx, purposeVerify, "verify_email", recipient{id: userID, orgID: orgID, address: said.email, language: v.words.language, name: said.givenName})
 	})
 	if err != nil {
 		return err
@@ -347,7 +348,7 @@ func (v *visit) resend() error {
 	if err != nil || user == nil {
 		return err
 	}
-	return v.sendCode(v.r.Context(), purposeVerify, "verify_email", recipient{user.ID, user.OrgID, user.Email, v.words.language, user.DisplayName})
+	return v.sendCode(v.r.Context(), purposeVerify, "verify_email", recipient{id: user.ID, orgID: user.OrgID, address: user.Email, language: v.words.language, name: user.DisplayName})
 }
 
 func (v *visit) verify(code string) (verified bool, err error) {
@@ -386,8 +387,12 @@ func (v *visit) verifyForm(mistakes []mistake) error {
 }
 
 // Sweep deletes those who registered and never verified their address, each in a
-// transaction of its own, and returns how many that were; at most batch.
+// transaction of its own, and tries of browsers that do not count any more. It returns how
+// many registrations that were, at most batch.
 func (p *Pages) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	if _, err := p.queries.SweepBrowserTries(ctx, p.DB.Pool, db.SweepBrowserTriesParams{Before: before, Batch: batch}); err != nil {
+		return 0, err
+	}
 	for n := range int64(batch) {
 		err := p.DB.InTx(ctx, func(tx pgx.Tx) error {
 			gone, err := p.queries.AbandonedRegistration(ctx, tx, before.Add(-abandonedAfter))

@@ -38,7 +38,14 @@ func (v *visit) takeForgot() error {
 		if !user.IsEmailVerified || user.Email == "" {
 			return nil
 		}
-		return v.sendCode(ctx, purposeReset, "reset_password", recipient{user.ID, user.OrgID, user.Email, v.words.language, user.DisplayName})
+		to := recipient{id: user.ID, orgID: user.OrgID, address: user.Email, language: v.words.language, name: user.DisplayName}
+		if to.browser, err = v.browserOf(user.ID, &user.Generation); err != nil {
+			return err
+		}
+		if to.door, err = v.door(&user); err != nil {
+			return err
+		}
+		return v.sendCode(ctx, purposeReset, "reset_password", to)
 	}); err != nil {
 		return err
 	}

@@ -410,3 +410,42 @@ func TestSEC216_SessionsAreOfTheirInstance(t *testing.T) {
 	w.instance = own
 	b.open("/login?flow="+flow).want(200, "/login", "alice@a.example")
 }
+
+// TestSEC174_ANameOfTwoMeansNeither: a username that reads like an address gives way to who
+// has proven that, the word of an administrator counts in their organization, and of two
+// who could be meant nobody is signed in, but by another of their names.
+func TestSEC174_ANameOfTwoMeansNeither(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	signsIn := func(name string, flow *tokenv1.Flow) string {
+		t.Helper()
+		flow.Request = "x=y"
+		w.begin.Store(flow)
+		w.browser().signIn(name, "correct horse")
+		if s := w.done(); s != nil {
+			return s.LoginName
+		}
+		return "nobody"
+	}
+	check := func(what, name, want string) {
+		t.Helper()
+		if got := signsIn(name, &tokenv1.Flow{}); got != want {
+			t.Errorf("%s: %s signs in %s, want %s", what, name, got, want)
+		}
+	}
+	w.exec("UPDATE users SET username = 'olga@mail.example', username_folded = 'olga@mail.example' WHERE username = 'bob'")
+	check("a username of the default organization", "olga@mail.example", "olga@o.example")
+	w.exec("UPDATE users SET email = 'olga@mail.example', email_folded = 'olga@mail.example', is_email_proven = false WHERE username = 'other'")
+	check("the word of an administrator", "olga@mail.example", "olga@o.example")
+	w.exec("UPDATE users SET is_email_proven = false WHERE username = 'alice'")
+	check("an address that only an administrator vouches for", "alice@mail.example", "nobody")
+	if got := signsIn("alice@mail.example", &tokenv1.Flow{OrgId: w.instance.DefaultOrg}); got != "alice@a.example" {
+		t.Errorf("in its organization it signs in %s", got)
+	}
+	w.exec("UPDATE users SET is_email_proven = true WHERE username IN ('alice', 'other')")
+	check("an address of two", "olga@mail.example", "nobody")
+	check("the login name of one of them", "olga@o.example", "olga@o.example")
+	w.exec("UPDATE users SET email = 'alice@a.example', email_folded = 'alice@a.example' WHERE username = 'other'")
+	check("a login name and an address", "alice@a.example", "nobody")
+	check("another name of hers", "alice@mail.example", "alice@a.example")
+}

@@ -62,8 +62,10 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 	policy.RequestFrom(r.Context()).Instance = instance.ID
 	r = r.WithContext(fair.With(r.Context(), instance.ID))
 	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
-	v.words = p.wordsFor(r, instance, "")
+	v.words = p.wordsFor(r, instance, "", "")
 	switch {
+	case r.URL.Path == pathDoor:
+		return v.serveDoor()
 	case r.URL.Path == pathBegin && r.Method == http.MethodGet:
 		return v.takeUp(r.URL.Query().Get("flow"))
 	case s.show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
@@ -88,7 +90,7 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 		w.Header().Set("Allow", "GET, HEAD, POST")
 		return refuse(http.StatusMethodNotAllowed, "method_not_allowed")
 	}
-	v.words = p.wordsFor(r, instance, v.flow.GetLanguage())
+	v.words = p.wordsFor(r, instance, v.flow.GetOrgId(), v.flow.GetLanguage())
 	if r.Method == http.MethodPost {
 		return s.take(v)
 	}

@@ -11,7 +11,6 @@ import (
 	"go.yaml.in/yaml/v4"
 	"golang.org/x/text/language"
 
-	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	languages "github.com/writ-id/writ/impl/language"
 	"github.com/writ-id/writ/impl/policy"
 )
@@ -57,49 +56,41 @@ func (w words) Text(key string) string { return w.get(key) }
 func (w words) Language() string { return w.language }
 
 // wordsFor returns the texts for a request: in the first language asked for, by the
-// flow or else the browser, that the settings of the instance allow.
-func (p *Pages) wordsFor(r *http.Request, instance *policy.Instance, asked string) words {
-	allowed := p.Languages(r, instance)
+// flow or else the browser, that the settings allow of the instance or, when the login
+// is one for an organization, of that.
+func (p *Pages) wordsFor(r *http.Request, instance *policy.Instance, orgID, asked string) words {
+	offered := p.offered(r, instance, orgID)
 	for _, list := range []string{asked, r.Header.Get("Accept-Language")} {
 		for _, tag := range parseLanguages(list) {
-			base, _ := tag.Base()
-			if slices.Contains(allowed, base.String()) {
-				return words{base.String()}
+			if found := languages.Of(tag, offered); found != "" {
+				return words{found}
 			}
 		}
 	}
-	return words{allowed[0]}
+	return words{offered[0]}
 }
 
 // Languages returns the languages that the pages of an instance are shown in, the
 // default one first; during an outage what was known last.
 func (p *Pages) Languages(r *http.Request, instance *policy.Instance) []string {
+	return p.offered(r, instance, "")
+}
+
+func (p *Pages) offered(r *http.Request, instance *policy.Instance, orgID string) []string {
 	if instance != nil {
-		found, err := p.languages.Get(r.Context(), instance.ID, func(context.Context) ([]string, error) { return p.allowed(r, instance) })
+		key := instance.ID + "\x00" + orgID
+		found, err := p.languages.Get(r.Context(), key, func(ctx context.Context) ([]string, error) {
+			offered, err := languages.Offered(ctx, p.DB.Pool, instance.ID, orgID)
+			return slices.DeleteFunc(offered, func(key string) bool { return catalogues[key] == nil }), err
+		})
 		if err != nil {
-			found, _ = p.languages.Last(instance.ID)
+			found, _ = p.languages.Last(key)
 		}
 		if len(found) > 0 {
 			return found
 		}
 	}
 	return []string{languages.Fallback}
-}
-
-// allowed returns the languages of an instance that there are texts in, its default
-// one first.
-func (p *Pages) allowed(r *http.Request, instance *policy.Instance) ([]string, error) {
-	resolved, err := languages.New(p.Env).ResolveLanguages(p.as(r.Context(), instance, "", ""), &languagev3.ResolveLanguagesRequest{})
-	if err != nil {
-		return nil, err
-	}
-	found := []string{resolved.GetSettings().GetDefaultLanguage().GetValue()}
-	for _, one := range resolved.GetSettings().GetRestrictedLanguages().GetValue() {
-		if one.GetKey() != found[0] {
-			found = append(found, one.GetKey())
-		}
-	}
-	return slices.DeleteFunc(found, func(key string) bool { return catalogues[key] == nil }), nil
 }
 
 // What is read of a list of languages that somebody asks for (SEC-295).

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	languages "github.com/writ-id/writ/impl/language"
 	"github.com/writ-id/writ/impl/resource"
 )
 
@@ -38,7 +39,7 @@ type Message struct {
 	Kind                      Kind
 	Template                  string // a text of package texts
 	Recipient                 string // an e-mail address or a phone number
-	Language                  string // what the user prefers; English when there is no such text
+	Language                  string // what the user prefers; the settings decide where it is not offered
 	Data                      Data
 }
 
@@ -48,6 +49,7 @@ type Data struct {
 	Minutes int    // how long the code is good
 	Domain  string // where it is good
 	Name    string // of the user
+	Link    string // to a page of ours; '' in texts without one
 }
 
 // payload is the part of a message that may hold a code.
@@ -63,7 +65,11 @@ const hourlyLimit = 50
 
 // Queue queues a message within tx, in the words it will be sent with.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
-	language, text, err := render(m)
+	offered, err := languages.Offered(ctx, tx, m.InstanceID, m.OrgID)
+	if err != nil {
+		return err
+	}
+	language, text, err := render(m, offered)
 	if err != nil {
 		return err
 	}

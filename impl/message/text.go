@@ -1,20 +1,23 @@
 package message
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"strings"
 	"sync"
 	"text/template"
+	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v4"
+	"golang.org/x/text/language"
+
+	languages "github.com/writ-id/writ/impl/language"
 )
 
 //go:embed texts/*.yaml
 var files embed.FS
-
-// defaultLanguage is that of users who prefer none that there are texts in.
-const defaultLanguage = "en"
 
 type text struct {
 	subject, text *template.Template
@@ -53,20 +56,23 @@ var texts = sync.OnceValues(func() (map[string]map[string]text, error) {
 	return all, nil
 })
 
-// render returns the words of a message and the language they are in.
-func render(m *Message) (language string, p payload, err error) {
+// render returns the words of a message and the language they are in: the one that the
+// user prefers, when the settings offer it, else the default one. There are texts in
+// every language that settings can name.
+func render(m *Message, offered []string) (lang string, p payload, err error) {
 	all, err := texts()
 	if err != nil {
 		return "", p, err
 	}
-	language, _, _ = strings.Cut(strings.ToLower(m.Language), "-")
-	one, ok := all[language][m.Template]
-	if !ok {
-		language = defaultLanguage
-		if one, ok = all[language][m.Template]; !ok {
-			return "", p, fmt.Errorf("message: there is no text %q", m.Template)
-		}
+	lang = offered[0]
+	if tag, err := language.Parse(m.Language); err == nil {
+		lang = cmp.Or(languages.Of(tag, offered), lang)
 	}
+	one, ok := all[lang][m.Template]
+	if !ok {
+		return "", p, fmt.Errorf("message: there is no text %q in %q", m.Template, lang)
+	}
+	m.Data.Name = spoken(m.Data.Name)
 	var subject, body strings.Builder
 	if err := one.subject.Execute(&subject, m.Data); err != nil {
 		return "", p, err
@@ -74,6 +80,31 @@ func render(m *Message) (language string, p payload, err error) {
 	if err := one.text.Execute(&body, m.Data); err != nil {
 		return "", p, err
 	}
-	// A subject is one line, whatever a name in it holds.
-	return language, payload{Subject: strings.Join(strings.Fields(subject.String()), " "), Text: body.String(), Code: m.Data.Code}, nil
+	return lang, payload{Subject: subject.String(), Text: body.String(), Code: m.Data.Code}, nil
+}
+
+// How a user is called in a message, at most.
+const (
+	maxNameWords = 4
+	maxNameRunes = 40
+)
+
+// spoken returns what of a name a message says: people say of themselves what they are
+// called, and may register with the address of somebody else, who gets no links and no
+// sentences from them. So a name is a few words of letters.
+func spoken(name string) string {
+	var words []string
+	runes := 0
+	for _, word := range strings.Fields(name) {
+		if strings.ContainsFunc(word, func(r rune) bool {
+			return !unicode.IsLetter(r) && !unicode.IsMark(r) && !strings.ContainsRune("-'’", r)
+		}) {
+			continue
+		}
+		if runes += utf8.RuneCountInString(word); runes > maxNameRunes || len(words) == maxNameWords {
+			break
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, " ")
 }

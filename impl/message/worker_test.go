@@ -75,9 +75,14 @@ func newQueue(t *testing.T) *queue {
 
 func (q *queue) add(recipient, language string) {
 	q.Helper()
+	q.addNamed(recipient, language, "Alice\r\nBcc: x")
+}
+
+func (q *queue) addNamed(recipient, language, name string) {
+	q.Helper()
 	if err := message.Queue(q.Context(), q.env.DB.Pool, &q.env, &message.Message{
 		InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: q.user.ID, Kind: message.Email, Template: "otp_email",
-		Recipient: recipient, Language: language, Data: message.Data{Code: "12345678", Minutes: 5, Domain: "a.example", Name: "Alice\r\nBcc: x"},
+		Recipient: recipient, Language: language, Data: message.Data{Code: "12345678", Minutes: 5, Domain: "a.example", Name: name},
 	}); err != nil {
 		q.Fatal(err)
 	}
@@ -179,6 +184,57 @@ func TestSEC185_OneAddressGetsSoManyMessagesAnHour(t *testing.T) {
 	var n int
 	if err := q.env.DB.Pool.QueryRow(t.Context(), "SELECT count(*) FROM messages").Scan(&n); err != nil || n != 50 {
 		t.Errorf("%d of 60 are queued, want 50 (%v)", n, err)
+	}
+}
+
+// Who registers with somebody else's address says what that one reads first.
+func TestSEC185_ANameInAMessageIsAFewWordsOfLetters(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"Ada Lovelace": "Ada Lovelace", "José María O’Neill-Müller": "José María O’Neill-Müller", "王 小明": "王 小明", "Dr. Grace Hopper": "Grace Hopper",
+		"Win at https://evil.example/x": "Win at", "evil.example": "", "www.evil.example Ada": "Ada", "Ada\r\nBcc: x@y.example": "Ada",
+		"call 0900 12345": "call", "one two three four five six": "one two three four", strings.Repeat("x", 41): "", "<b>Ada</b>": "", "": "",
+	} {
+		q, sender := newQueue(t), &recorder{sent: map[string]int{}}
+		q.addNamed("a@a.example", "en", name)
+		if _, err := q.worker(sender, false).Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(sender.text, ",\n")
+		if first != strings.TrimSuffix("12345678 is your code\nHello "+want, " ") {
+			t.Errorf("%q: got %q", name, first)
+		}
+	}
+}
+
+func TestTheLanguageOfAMessageIsOneThatTheSettingsOffer(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	for _, step := range []struct {
+		orgID, first, allowed string // the settings of the instance or an organization
+		prefers, want         string
+	}{
+		{"", "de", "", "", "de"},
+		{"", "de", "", "fr", "de"},
+		{"", "de", "", "en-GB", "en"},
+		{"", "de", "de", "en", "de"},
+		{q.user.OrgID, "en", "en", "de", "en"},
+		{q.user.OrgID, "", "", "en", "de"},
+	} {
+		sender := &recorder{sent: map[string]int{}}
+		if _, err := q.env.DB.Pool.Exec(t.Context(), `INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date)
+			VALUES ($1, $2, nullif($3, ''), CASE WHEN $4 <> '' THEN ARRAY[$4] END, 1, now())
+			ON CONFLICT (instance_id, org_id) DO UPDATE SET default_language = excluded.default_language, restricted_languages = excluded.restricted_languages`,
+			q.user.InstanceID, step.orgID, step.first, step.allowed); err != nil {
+			t.Fatal(err)
+		}
+		q.add("a@a.example", step.prefers)
+		if _, err := q.worker(sender, false).Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := map[bool]string{true: "de", false: "en"}[strings.Contains(sender.text, "Guten Tag")]; got != step.want {
+			t.Errorf("%+v: got %s", step, got)
+		}
 	}
 }
 

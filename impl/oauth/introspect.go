@@ -104,6 +104,7 @@ func (c *call) introspect(text string, of *client) ([]byte, error) {
 	o.string("token_type", "Bearer")
 	o.string("username", found.loginName())
 	o.raw("act", t.GetActor())
+	found.reader = of.OrgID
 	found.appendClaims(o, sc, claimsAt(append(t.GetClaims(), found.Claims...), placeUserinfo))
 	if roles {
 		only := sc.roles

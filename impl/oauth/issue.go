@@ -156,6 +156,9 @@ func (c *call) idToken(i *issuance, access string) (string, error) {
 		o.string("at_hash", halfHash(key.Algorithm, access))
 	}
 	o.raw("act", t.GetActor())
+	if i.client != nil {
+		i.state.reader = i.client.OrgID
+	}
 	if access == "" || i.client != nil && i.client.IDTokenUserinfoAssertion {
 		i.state.appendStandard(o, i.scopes)
 	}

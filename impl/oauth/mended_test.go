@@ -224,3 +224,25 @@ func TestAccessTokensOfAPlainType(t *testing.T) {
 		t.Error("the ID token is an access token")
 	}
 }
+
+// TestSEC235_NobodyDisarmsASuperior: an owner of the organization takes neither the second
+// factor nor the session of an owner of the instance.
+func TestSEC235_NobodyDisarmsASuperior(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chief := "/v3alpha/users/" + w.a.users["chief"].ID
+	added := w.a.must(http.MethodPost, chief+"/totp", "")
+	session := w.a.must(http.MethodPost, "/resources/v3alpha/sessions", `{"checks":{"user":{"loginName":%q},"password":{"password":%q}}}`, w.a.users["chief"].LoginName, password)
+	id := session["details"].(map[string]any)["id"].(string)
+	for path, method := range map[string]string{
+		chief + "/totp/" + added["totpId"].(string): http.MethodDelete, chief + "/totp": http.MethodPost, "/resources/v3alpha/sessions/" + id: http.MethodDelete,
+		usersPath + w.a.users["chief"].ID + "/_lock": http.MethodPost, usersPath + w.a.users["chief"].ID + "/_deactivate": http.MethodPost,
+	} {
+		if got := w.a.api("boss", method, path, ""); got.Status != http.StatusForbidden || got.reason() != "USER_HOLDS_MORE" {
+			t.Errorf("%s %s: %d %s", method, path, got.Status, got.Text)
+		}
+	}
+	if got := w.a.api("boss", http.MethodPost, usersPath+w.a.users["alice"].ID+"/_lock", ""); got.Status != http.StatusOK {
+		t.Errorf("an equal is not to be locked: %d %s", got.Status, got.Text)
+	}
+}

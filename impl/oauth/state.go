@@ -199,7 +199,8 @@ func (s *state) appendClaim(o *claimSet, name string) {
 		o.string(name, s.Email)
 	case "email_verified":
 		if s.Email != "" {
-			o.bool(name, s.IsEmailVerified)
+			// The word of an administrator counts inside their organization only.
+			o.bool(name, s.IsEmailVerified && (s.IsEmailProven || s.reader == s.OrgID))
 		}
 	case "phone_number":
 		o.string(name, s.Phone)

@@ -38,7 +38,7 @@ type state struct {
 	// The standard claims.
 	GivenName, FamilyName, NickName, DisplayName, PreferredLanguage string
 	Email, Phone                                                    string
-	IsEmailVerified, IsPhoneVerified                                bool
+	IsEmailVerified, IsEmailProven, IsPhoneVerified                 bool
 	ChangeDate                                                      time.Time
 	MiddleName, ProfileURL, PictureURL, WebsiteURL                  string
 	Gender, Birthdate, Zoneinfo                                     string
@@ -54,6 +54,7 @@ type state struct {
 	RefreshGeneration          int32
 
 	roles    []roleGrant
+	reader   string // the organization of the client that is told
 	metadata json.RawMessage
 }
 
@@ -67,7 +68,7 @@ type roleGrant struct {
 
 const (
 	claimColumns = `, u.given_name, u.family_name, u.nick_name, u.display_name, u.preferred_language,
-    u.email, u.phone, u.is_email_verified, u.is_phone_verified, u.change_date, u.middle_name, u.profile_url, u.picture_url, u.website_url,
+    u.email, u.phone, u.is_email_verified, u.is_email_proven, u.is_phone_verified, u.change_date, u.middle_name, u.profile_url, u.picture_url, u.website_url,
     u.gender, u.birthdate, u.zoneinfo, u.street_address, u.locality, u.region, u.postal_code, u.country`
 	// The session of a grant counts while it lives.
 	grantColumns = `, g.app_id, coalesce((SELECT gs.id FROM sessions gs WHERE gs.instance_id = g.instance_id AND gs.id = g.session_id AND (gs.expiration_date IS NULL OR gs.expiration_date > %s)), ''),
@@ -201,7 +202,7 @@ func (s *state) targets(parts part, roles *json.RawMessage) []any {
 	targets := append(make([]any, 0, 48), &s.ID, &s.OrgID, &s.Username, &s.UserType, &s.Generation)
 	if parts&withClaims != 0 {
 		targets = append(targets, &s.GivenName, &s.FamilyName, &s.NickName, &s.DisplayName, &s.PreferredLanguage,
-			&s.Email, &s.Phone, &s.IsEmailVerified, &s.IsPhoneVerified, &s.ChangeDate, &s.MiddleName, &s.ProfileURL, &s.PictureURL, &s.WebsiteURL,
+			&s.Email, &s.Phone, &s.IsEmailVerified, &s.IsEmailProven, &s.IsPhoneVerified, &s.ChangeDate, &s.MiddleName, &s.ProfileURL, &s.PictureURL, &s.WebsiteURL,
 			&s.Gender, &s.Birthdate, &s.Zoneinfo, &s.StreetAddress, &s.Locality, &s.Region, &s.PostalCode, &s.Country)
 	}
 	if parts&ofGrant != 0 {

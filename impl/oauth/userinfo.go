@@ -99,13 +99,13 @@ func (c *call) userClaims(text string) ([]byte, error) {
 		return nil, err
 	}
 	sc := sortScopes(t.GetScopes())
-	what, asserted, project := aboutToken(t, sc), false, ""
+	what, asserted, project, reader := aboutToken(t, sc), false, "", ""
 	if t.GetAppId() != "" {
 		of, err := c.client(t.GetClientId())
 		if err != nil || of == nil {
 			return nil, err
 		}
-		asserted, project = of.assertRoles, of.ProjectID
+		asserted, project, reader = of.assertRoles, of.ProjectID, of.OrgID
 	}
 	projects, only := roleProjects(sc, project, asserted, t.GetAudience())
 	if what.projects = projects; len(projects) > 0 {
@@ -120,6 +120,7 @@ func (c *call) userClaims(text string) ([]byte, error) {
 	}
 	o := newClaimSet()
 	o.string("sub", found.ID)
+	found.reader = reader
 	found.appendClaims(o, sc, claimsAt(append(t.GetClaims(), found.Claims...), placeUserinfo))
 	found.appendRoles(o, sc, project, projects, only)
 	return o.end(), nil

@@ -51,6 +51,7 @@ type Chain struct {
 	instances *cache.Cache[string, *Instance]
 	callers   *cache.Cache[tokenKey, *Caller]
 	features  *cache.Cache[string, map[string]bool]
+	strangers strangers
 }
 
 // Limits of a call; requests of the OpenID provider have the same.

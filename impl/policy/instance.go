@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
@@ -91,8 +92,31 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 	if err != nil {
 		return nil, err
 	}
-	c.Logger.LogAttrs(ctx, slog.LevelWarn, "unknown host", slog.String("host", domain), slog.Any("expected", expected))
+	if others, now := c.strangers.note(c.Now()); now {
+		c.Logger.LogAttrs(ctx, slog.LevelWarn, "unknown host", slog.String("host", domain), slog.Any("expected", expected), slog.Int("others_since_last", others))
+	}
 	return nil, nil
+}
+
+// strangers keep those who ask for hosts that nobody has from filling the log: there is
+// one line a minute, with the number of those without one.
+type strangers struct {
+	mu     sync.Mutex
+	next   time.Time
+	others int
+}
+
+const strangersEvery = time.Minute
+
+func (s *strangers) note(now time.Time) (others int, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Before(s.next) {
+		s.others++
+		return 0, false
+	}
+	others, s.others, s.next = s.others, 0, now.Add(strangersEvery)
+	return others, true
 }
 
 func instanceOf(row db.InstanceByIDRow) *Instance {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -33,10 +34,11 @@ const (
 	maxDepth       = 32
 )
 
-// Schema is a compiled schema.
+// Schema is a compiled schema. It checks one value at a time.
 type Schema struct {
 	compiled *jsonschema.Schema
 	document map[string]any
+	meter    *meter
 }
 
 // Compile compiles a schema. It refuses what is not JSON Schema 2020-12 of an
@@ -56,10 +58,14 @@ func Compile(text []byte) (*Schema, error) {
 	if err := checkKeywords(root, inObject, 0); err != nil {
 		return nil, err
 	}
+	if bytes.Count(text, []byte("{")) > maxObjects && objects(root) > maxObjects {
+		return nil, fmt.Errorf("a schema may have at most %d schemas and other objects", maxObjects)
+	}
 	compiler := jsonschema.NewCompiler()
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.AssertFormat()
 	compiler.UseLoader(nothing{})
+	compiler.UseRegexpEngine((&patterns{known: map[string]*pattern{}}).compile)
 	if err := compiler.AddResource(base, document); err != nil {
 		return nil, errors.New(first(err))
 	}
@@ -67,7 +73,11 @@ func Compile(text []byte) (*Schema, error) {
 	if err != nil {
 		return nil, errors.New(first(err))
 	}
-	return &Schema{compiled, root}, nil
+	meter, err := limit(compiled)
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{compiled, root, meter}, nil
 }
 
 // base is the address of a schema that names none. It is hierarchical, so that a
@@ -81,8 +91,11 @@ func (nothing) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s is outside of the schema", url)
 }
 
-// dialect is the only one a schema, or one within it, may name.
-const dialect = "https://json-schema.org/draft/2020-12/schema"
+// dialect is the only one a schema, or one within it, may name; nobody may refer to it.
+const (
+	metaschemas = "https://json-schema.org/"
+	dialect     = metaschemas + "draft/2020-12/schema"
+)
 
 // where a part of a schema stands, for the permission keyword.
 type where int
@@ -134,6 +147,23 @@ func checkKeywords(node any, at where, depth int) error {
 	return nil
 }
 
+// objects counts the objects in a JSON value.
+func objects(node any) int {
+	count := 0
+	switch node := node.(type) {
+	case map[string]any:
+		count++
+		for _, inner := range node {
+			count += objects(inner)
+		}
+	case []any:
+		for _, inner := range node {
+			count += objects(inner)
+		}
+	}
+	return count
+}
+
 func checkPermission(value any) error {
 	members, ok := value.(map[string]any)
 	if !ok {
@@ -151,20 +181,23 @@ func checkPermission(value any) error {
 // Apply returns what data becomes when it replaces before: properties that the
 // access may not write stay when they are left out. It refuses data that changes
 // such a property or breaks the schema.
-func (s *Schema) Apply(data, before map[string]any, access Access) (map[string]any, error) {
+func (s *Schema) Apply(ctx context.Context, data, before map[string]any, access Access) (map[string]any, error) {
 	merged, err := merge(s.document, data, before, access, "")
 	if err != nil {
 		return nil, err
 	}
-	if err := s.compiled.Validate(any(merged)); err != nil {
-		return nil, errors.New(first(err))
-	}
-	return merged, nil
+	return merged, s.Check(ctx, merged)
 }
 
-// Check refuses data that breaks the schema; it is for data that stays as it is.
-func (s *Schema) Check(data map[string]any) error {
-	if err := s.compiled.Validate(any(data)); err != nil {
+// Check refuses data that breaks the schema, or takes more work to check than there
+// is for a value, or than the context lets it have.
+func (s *Schema) Check(ctx context.Context, data map[string]any) error {
+	s.meter.ctx, s.meter.left, s.meter.err = ctx, maxWork, nil
+	err := s.compiled.Validate(any(data))
+	if s.meter.err != nil { // whatever was made of it
+		return s.meter.err
+	}
+	if err != nil {
 		return errors.New(first(err))
 	}
 	return nil

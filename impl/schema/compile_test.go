@@ -124,7 +124,7 @@ func TestSEC236_DataIsWrittenByWhomThePermissionNames(t *testing.T) {
 		{"admin", `{"o":{"in":1}}`, `{}`, `{}`}, {"admin", `{"self":1}`, `{}`, `{"self":1}`},
 		{"admin", `{}`, `{"both":true}`, ""}, {"admin", `{}`, `{"o":1}`, ""}, {"self", `{}`, `{"secret":null}`, ""},
 	} {
-		got, err := compiled.Apply(decode(t, test.data), decode(t, test.before), Access(test.access))
+		got, err := compiled.Apply(t.Context(), decode(t, test.data), decode(t, test.before), Access(test.access))
 		if (err != nil) != (test.want == "") || err == nil && !reflect.DeepEqual(got, decode(t, test.want)) {
 			t.Errorf("%s writes %s over %s: got %v, %v; want %s", test.access, test.data, test.before, got, err, test.want)
 		}
@@ -156,7 +156,7 @@ func FuzzCompile(f *testing.F) {
 			return
 		}
 		data := map[string]any{"a": "x", "b": map[string]any{"a": 1.0}}
-		if next, err := compiled.Apply(data, map[string]any{}, Self); err == nil {
+		if next, err := compiled.Apply(t.Context(), data, map[string]any{}, Self); err == nil {
 			properties, _ := compiled.document["properties"].(map[string]any)
 			for name := range next {
 				if !allowed(properties[name], Self, "w") {

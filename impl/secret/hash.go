@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"math"
 	"strconv"
 	"strings"
 
@@ -25,6 +26,8 @@ type Hash struct {
 	// NeedsRehash is set when the hash is weaker than a new one: it is replaced
 	// when the password is known next.
 	NeedsRehash bool
+	sample      string  // of the scheme: what samples has
+	work        float64 // as many times its work
 	key         []byte
 	derive      func(password []byte) []byte // nil when compare is set
 	compare     func(password []byte) bool
@@ -61,7 +64,7 @@ var errHash = errors.New("secret: not a hash of a known scheme within the bounds
 //	$1$salt$key, $5$…, $6$rounds=5000$salt$key  md5crypt, SHA-crypt; 1000 to 1000000 rounds
 //
 // Beyond the bounds one login could occupy the server (SEC-278), below there is
-// nothing to protect.
+// nothing to protect. What may be stored anew is less: Cost.
 func ParseHash(text string) (*Hash, error) {
 	if len(text) > 500 || !strings.HasPrefix(text, "$") {
 		return nil, errHash
@@ -116,7 +119,8 @@ func argon(scheme string, parts []string) *Hash {
 		derive = argon2.IDKey
 	}
 	return &Hash{
-		key: key, NeedsRehash: scheme != "argon2id" || memory < memoryKiB || time < passes || len(salt) < saltBytes || len(key) < keyBytes,
+		work: float64(memory*time) / (memoryKiB * passes), // of our own
+		key:  key, NeedsRehash: scheme != "argon2id" || memory < memoryKiB || time < passes || len(salt) < saltBytes || len(key) < keyBytes,
 		derive: func(password []byte) []byte {
 			return derive(password, salt, uint32(time), uint32(memory), uint8(threads), uint32(len(key)))
 		},
@@ -132,7 +136,7 @@ func bcryptHash(text string) *Hash {
 		strings.Trim(text[7:], "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") != "" {
 		return nil
 	}
-	return &Hash{NeedsRehash: true, compare: func(password []byte) bool {
+	return &Hash{NeedsRehash: true, sample: "bcrypt", work: math.Pow(2, float64(cost-sampleBcrypt)), compare: func(password []byte) bool {
 		return bcrypt.CompareHashAndPassword([]byte(text), password[:min(len(password), 72)]) == nil
 	}}
 }
@@ -150,7 +154,7 @@ func scryptHash(parts []string) *Hash {
 	if memory := n * r / 8; memory > maxMemoryKiB || memory*lanes > maxWorkKiB {
 		return nil
 	}
-	return &Hash{key: key, NeedsRehash: true, derive: func(password []byte) []byte {
+	return &Hash{key: key, NeedsRehash: true, sample: "scrypt", work: float64(n*r*lanes) / sampleScrypt, derive: func(password []byte) []byte {
 		made, _ := scrypt.Key(password, salt, n, r, lanes, len(key)) // its errors are those bounds
 		return made
 	}}
@@ -167,15 +171,15 @@ func pbkdf2Hash(scheme string, parts []string) *Hash {
 	if !ok || !readable || rounds < 1000 || rounds > 2_000_000 {
 		return nil
 	}
-	kind := map[string]func() hash.Hash{"pbkdf2-sha256": sha256.New, "pbkdf2-sha512": sha512.New}[scheme]
-	if kind == nil {
-		kind = sha1.New
+	if scheme == "pbkdf2" {
+		scheme = "pbkdf2-sha1"
 	}
+	kind := map[string]func() hash.Hash{"pbkdf2-sha1": sha1.New, "pbkdf2-sha256": sha256.New, "pbkdf2-sha512": sha512.New}[scheme]
 	// A longer key than the hash makes multiplies the work.
 	if len(key) > kind().Size() {
 		return nil
 	}
-	return &Hash{key: key, NeedsRehash: true, derive: func(password []byte) []byte {
+	return &Hash{key: key, NeedsRehash: true, sample: scheme, work: float64(rounds) / sampleRounds, derive: func(password []byte) []byte {
 		made, _ := pbkdf2.Key(kind, string(password), salt, rounds, len(key)) // fails for impossible lengths only
 		return made
 	}}
@@ -185,7 +189,7 @@ func md5crypt(parts []string) *Hash {
 	if len(parts) != 2 || len(parts[0]) > 8 || len(parts[1]) != 22 || !crypted(parts[0]+parts[1]) {
 		return nil
 	}
-	return legacy(parts[1], func(password []byte) []byte { return crypt.KeyMD5Crypt(password, []byte(parts[0])) })
+	return legacy("md5crypt", 1, parts[1], func(password []byte) []byte { return crypt.KeyMD5Crypt(password, []byte(parts[0])) })
 }
 
 func shacrypt(scheme string, parts []string) *Hash {
@@ -205,13 +209,13 @@ func shacrypt(scheme string, parts []string) *Hash {
 	if len(parts) != 2 || len(parts[0]) > 16 || len(parts[1]) != length || !crypted(parts[0]+parts[1]) {
 		return nil
 	}
-	return legacy(parts[1], func(password []byte) []byte {
+	return legacy("shacrypt-"+scheme, float64(rounds)/sampleRounds, parts[1], func(password []byte) []byte {
 		return crypt.KeySHACrypt(kind, password, []byte(parts[0]), rounds)
 	})
 }
 
-func legacy(key string, derive func([]byte) []byte) *Hash {
-	return &Hash{key: []byte(key), NeedsRehash: true, derive: func(password []byte) []byte {
+func legacy(sample string, work float64, key string, derive func([]byte) []byte) *Hash {
+	return &Hash{key: []byte(key), NeedsRehash: true, sample: sample, work: work, derive: func(password []byte) []byte {
 		if len(password) == 0 || len(password) > maxLegacyBytes {
 			return nil
 		}

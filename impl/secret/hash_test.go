@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/secret"
 )
@@ -36,16 +38,19 @@ func TestSEC278_HashesOfOtherSystemsAreVerifiedAndReplaced(t *testing.T) {
 	}
 	for _, text := range append(known, string(made), strings.Replace(string(made), "$2a$", "$2y$", 1)) {
 		for password, want := range map[string]bool{knownPassword: true, knownPassword + "x": false, "": false, strings.Repeat("x", 5000): false} {
-			matches, rehash, err := secret.Verify(t.Context(), text, password)
+			matches, rehash, err := secret.Verify(t.Context(), text, password, true)
 			if err != nil || matches != want || rehash != want {
 				t.Errorf("%s: got %v, %v, %v; want %v", text, matches, rehash, err, want)
 			}
 		}
 	}
-	if matches, rehash, err := secret.Verify(t.Context(), secret.HashPassword("a"), "a"); !matches || rehash || err != nil {
+	if matches, rehash, err := secret.Verify(t.Context(), secret.HashPassword("a"), "a", true); !matches || rehash || err != nil {
 		t.Errorf("a new hash: got %v, %v, %v", matches, rehash, err)
 	}
-	if matches, _, err := secret.Verify(t.Context(), "", ""); matches || err != nil {
+	if matches, rehash, err := secret.Verify(t.Context(), secret.HashPassword("a"), "a", false); matches || rehash || err != nil {
+		t.Errorf("the hash of somebody else: got %v, %v, %v", matches, rehash, err)
+	}
+	if matches, _, err := secret.Verify(t.Context(), "", "", true); matches || err != nil {
 		t.Errorf("no password: got %v, %v", matches, err)
 	}
 }
@@ -72,10 +77,12 @@ func TestSEC183_WorkIsBoundedAndTheRestIsRefused(t *testing.T) {
 	// Not parallel: it fills the one limit of the process.
 	release := make(chan struct{})
 	var running, done sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for i := range runtime.GOMAXPROCS(0) + max(1, runtime.GOMAXPROCS(0)/3) {
 		running.Add(1)
 		done.Go(func() {
-			if err := secret.Work(context.Background(), func() { running.Done(); <-release }); err != nil {
+			// The last of the places are for others than the first has.
+			tenant := fair.With(context.Background(), strconv.Itoa(i/runtime.GOMAXPROCS(0)))
+			if err := secret.Work(tenant, func() { running.Done(); <-release }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -101,6 +108,39 @@ func TestSEC183_WorkIsBoundedAndTheRestIsRefused(t *testing.T) {
 		}
 	}
 	done.Wait()
+}
+
+// TestSEC278_WhatAHashCostsIsKnownFromItsParameters compares with samples of which
+// each costs half of what a hash of ours does.
+func TestSEC278_WhatAHashCostsIsKnownFromItsParameters(t *testing.T) {
+	t.Parallel()
+	const tail = "$MDEyMzQ1Njc4OWFiY2RlZg$WESbwAFrAxbti1iLZGcYAsaqfsGUR0CbZsMH8Kxr8fg"
+	for text, want := range map[string]float64{
+		secret.HashPassword("a"):                        1,
+		"$argon2id$v=19$m=262144,t=1,p=1" + tail:        262144. / 2 / 19456,
+		"$argon2id$v=19$m=19456,t=8,p=4" + tail:         4,
+		"$2a$06$" + strings.Repeat("a", 53):             0.5,
+		"$2a$10$" + strings.Repeat("a", 53):             8,
+		"$2a$15$" + strings.Repeat("a", 53):             256,
+		"$scrypt$ln=11,r=8,p=1" + tail:                  0.5,
+		"$scrypt$ln=14,r=8,p=2" + tail:                  8,
+		"$pbkdf2-sha256$i=2000" + tail:                  0.5,
+		"$pbkdf2-sha512$i=210000" + tail:                52.5,
+		"$6$rounds=400000$s$" + strings.Repeat("a", 86): 100,
+	} {
+		hash, err := secret.ParseHash(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := hash.Cost(func(string) float64 { return 0.5 }); got != want {
+			t.Errorf("%s: got %g, want %g", text, got, want)
+		}
+		// Every scheme has a sample, which is some work, and not much.
+		if got := hash.Cost(secret.Measured); got <= 0 {
+			t.Errorf("%s: measured %g", text, got)
+		}
+	}
 }
 
 func FuzzParseHash(f *testing.F) {

@@ -12,9 +12,10 @@ import (
 )
 
 // Hashing is slow on purpose, so it is what would fall first under load
-// (SEC-183): as many run at once as there are cores, some of each instance wait for a
-// moment, the others are refused. The limit is one of the process, whoever hashes.
-var work = fair.New(runtime.GOMAXPROCS(0), maxWaiting)
+// (SEC-183): of one instance as many run at once as there are cores, some wait for a
+// moment, the others are refused. There are more places for the other instances. The
+// limit is one of the process, whoever hashes.
+var work = fair.New(runtime.GOMAXPROCS(0)+max(1, runtime.GOMAXPROCS(0)/3), maxWaiting)
 
 const (
 	maxWaiting = 64
@@ -46,17 +47,16 @@ func New(ctx context.Context, password string) (string, error) {
 	return hash, err
 }
 
-// nothing is what is verified when there is no password.
+// nothing is what is verified when there is no password anywhere.
 var nothing = sync.OnceValue(func() string { return HashPassword(Random()) })
 
 // Verify reports, within the limit, whether password made hash, and whether the
 // hash is to be replaced by a new one. For a user without a password, or for no
-// user at all, hash is "": that takes as long as a wrong password and never
-// matches (SEC-170).
-func Verify(ctx context.Context, hash, password string) (matches, rehash bool, err error) {
-	exists := hash != ""
-	if !exists {
-		hash = nothing()
+// user at all, hash is that of somebody else, or "" when there is none, and nobody
+// says that it matches: that takes as long as a wrong password (SEC-170).
+func Verify(ctx context.Context, hash, password string, exists bool) (matches, rehash bool, err error) {
+	if hash == "" {
+		hash, exists = nothing(), false
 	}
 	h, err := ParseHash(hash)
 	if err != nil {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
 	_ "google.golang.org/grpc/encoding/proto" // the codec that strictCodec wraps
@@ -21,7 +23,7 @@ import (
 
 // maxMessageBytes is where the transports of protobuf cut a connection off.
 // Between policy.MaxRequestBytes and this the refusal has the contract's shape.
-const maxMessageBytes = 16 * policy.MaxRequestBytes
+const maxMessageBytes = 4 * policy.MaxRequestBytes
 
 // newGRPC returns the native gRPC server, with health and reflection (v1 and
 // v1alpha) beside the services.
@@ -37,12 +39,26 @@ func (s *Server) newGRPC() *grpc.Server {
 			method, _ := grpc.MethodFromServerStream(stream)
 			return status.Errorf(codes.Unimplemented, "there is no method %s", method)
 		}),
+		grpc.InTapHandle(limitStream),
 		grpc.ConnectionTimeout(10*time.Second),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: time.Minute}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: time.Minute, Time: time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)
 	healthv1.RegisterHealthServer(server, s.health)
 	return server
+}
+
+// streamTimeout is how long a call of ours may take, from its first header to the last
+// byte of its answer: what a client neither sends nor reads is not waited for.
+const streamTimeout = time.Minute
+
+func limitStream(ctx context.Context, info *tap.Info) (context.Context, error) {
+	if strings.HasPrefix(info.FullMethodName, "/grpc.") { // watching health has no end
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, streamTimeout)
+	_ = cancel // the stream cancels the context that this one is made of
+	return ctx, nil
 }
 
 // strictCodec never fails to decode a request: it marks the message, so that

@@ -3,8 +3,11 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/form"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
 	"github.com/writ-id/writ/impl/policy"
@@ -31,11 +35,13 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		exact[path] = handler
 	}
 	if s.Dev != nil {
-		exact["/_dev/messages"] = message.Handler(s.DB)
-		exact["/_dev/clock"] = s.Dev.Clock
-		exact["/_dev/database"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, s.Dev.Database+"\n") })
+		exact["/_dev/messages"] = s.Dev.only(message.Handler(s.DB))
+		exact["/_dev/clock"] = s.Dev.only(s.Dev.Clock)
+		exact["/_dev/database"] = s.Dev.only(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writePlain(w, http.StatusOK, s.Dev.Database+"\n")
+		}))
 	}
-	public, pages := s.oauth(), s.pages.Handler()
+	public, pages := withLimit(s.oauth()), withLimit(s.pages.Handler())
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
 			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
@@ -55,6 +61,13 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		if s.https() {
 			header["Strict-Transport-Security"] = hsts
 		}
+		receive := func(limit int, handler http.Handler) {
+			if err := s.bodies.receive(w, r, limit); err != nil {
+				s.refuse(w, r, err)
+				return
+			}
+			handler.ServeHTTP(w, r)
+		}
 		switch {
 		case isPublic(r.URL.Path):
 			// What holds tokens stays as it is, and so do the pages: a foreign page can have
@@ -62,10 +75,10 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 			if oauth.IsDocument(r) {
 				w.encoding = compress.Accepted(r.Header)
 			}
-			withLimit(public, w, r)
+			receive(form.MaxBytes, public)
 			return
 		case r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/"):
-			withLimit(pages, w, r)
+			receive(form.MaxBytes, pages)
 			return
 		case s.public.CORS(w, r):
 			return
@@ -73,15 +86,35 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		header["Cache-Control"] = noStore
 		if mux := rest.find(r.URL.Path); mux != nil {
 			w.encoding = compress.Accepted(r.Header) // whoever calls shows a token: no foreign page can
-			mux.ServeHTTP(w, r)
-		} else if handler, ok := procedures[r.URL.Path]; ok {
+			receive(policy.MaxRequestBytes, mux)
+		} else if handler, ok := procedures[r.URL.Path]; ok && r.URL.RawPath == "" { // a procedure has one spelling
 			request.Route = r.URL.Path
-			handler.ServeHTTP(w, r)
+			receive(maxWebBytes, handler)
 		} else if s.SharedHTTP2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
 			s.grpc.ServeHTTP(w, r) // reflection and health
 		} else {
 			writeFault(w, unknownPath(r.URL.Path))
 		}
+	})
+}
+
+// only serves a path of development to who names the node as this machine, or by one
+// of the hosts that were told: a page from elsewhere whose name leads here (DNS
+// rebinding), or that sends a form here, is not who develops.
+func (d *Dev) only(handler http.Handler) http.Handler {
+	handler = http.NewCrossOriginProtection().Handler(handler)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.ToLower(strings.Trim(host, "[]"))
+		at, _ := netip.ParseAddr(host)
+		if host != "localhost" && !strings.HasSuffix(host, ".localhost") && !at.IsLoopback() && !slices.Contains(d.Hosts, host) {
+			writeFault(w, fault.New(fault.PermissionDenied, "HOST_NOT_LOCAL", "%q is not a name of this machine; allow it by --dev-host", host))
+			return
+		}
+		handler.ServeHTTP(w, r)
 	})
 }
 
@@ -113,8 +146,12 @@ func (s *Server) oauth() http.Handler {
 			s.public.RefuseRequest(w, r, err)
 			return
 		}
-		defer leave()
-		handler.ServeHTTP(w, r)
+		answer := &later{ResponseWriter: w}
+		func() {
+			defer leave()
+			handler.ServeHTTP(answer, r)
+		}()
+		answer.send()
 	})
 }
 
@@ -135,11 +172,13 @@ func (s *Server) unserved(w http.ResponseWriter, r *http.Request, mux *http.Serv
 	s.public.RefuseMethod(w, r, strings.Join(allowed, ", "))
 }
 
-// withLimit serves a request whose work ends after a while, as that of a call does.
-func withLimit(handler http.Handler, w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout)
-	defer cancel()
-	handler.ServeHTTP(w, r.WithContext(ctx))
+// withLimit serves requests whose work ends after a while, as that of a call does.
+func withLimit(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout)
+		defer cancel()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // refuse answers a request with a refusal as the resource API does.

@@ -189,12 +189,13 @@ func (r *rest) strict(next runtime.HandlerFunc) runtime.HandlerFunc {
 				writeFault(w, refusal)
 				return
 			}
-			body := &requestBody{ReadCloser: http.MaxBytesReader(w, req.Body, policy.MaxRequestBytes), field: to.body}
+			body := &requestBody{ReadCloser: req.Body, field: to.body}
 			if to.body == "" {
 				body.inPath = to.inPath
 			}
 			req.Body = body
 		}
+		req.Header.Del("Grpc-Timeout") // the gateway would heed it; it is none of HTTP
 		next(w, req, params)
 	}
 }

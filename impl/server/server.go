@@ -6,6 +6,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -68,6 +69,12 @@ type Config struct {
 	// SharedHTTP2 leaves HTTP/2 to net/http, for reverse proxies that speak h2c
 	// to their backend; gRPC then costs more CPU.
 	SharedHTTP2 bool
+	// MaxHashCost is how much work password hashes of other systems may be, as a multiple
+	// of one of ours; 0 is secret.DefaultMaxCost. What a seed holds may be any.
+	MaxHashCost float64
+	// MaxClients is how many connections of clients are open at most; those that were
+	// idle longest make room. 0 is DefaultMaxClients.
+	MaxClients int
 	// DrainDelay is how long requests are still accepted after readiness went
 	// false, so that load balancers notice.
 	DrainDelay time.Duration
@@ -80,9 +87,11 @@ type External struct {
 }
 
 // Dev is what a node has in development: messages stay with their codes, and
-// anybody sees them at GET /_dev/messages and moves the clock at /_dev/clock.
+// anybody on this machine sees them at GET /_dev/messages and moves the clock at
+// /_dev/clock.
 type Dev struct {
 	Clock *clock.Clock // what Config.Now reads
+	Hosts []string     // under which /_dev is served, besides those of this machine, in lower case
 	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
 	// socket is in a folder that only the user of the node enters.
 	Database string
@@ -102,8 +111,12 @@ type Server struct {
 	services []string
 	messages *message.Worker
 	http     *http.Server
+	bodies   *bodies
 	draining atomic.Bool
 }
+
+// DefaultMaxClients is what some hundred MiB have room for.
+const DefaultMaxClients = 10_000
 
 // drainLimit is how long running requests get to finish (REL-070).
 const drainLimit = 30 * time.Second
@@ -117,7 +130,7 @@ func New(c Config) (*Server, error) {
 	if c.Sender == nil {
 		c.Sender = message.LogSender{Logger: c.Logger}
 	}
-	s := &Server{Config: c, health: health.NewServer()}
+	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
 	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev != nil}
 	roles, err := policy.NewRoles()
 	if err != nil {
@@ -128,6 +141,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer, Logger: c.Logger}
 	s.keys = &signing.Set{Keeper: s.keeper}
@@ -263,6 +277,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	go s.public.Run(background)
 	go watchHealth(background, s.health, s.services, s.Ready)
 
+	listener = limit(listener, cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)
 	switch {
 	case s.TLS != nil:

@@ -3,7 +3,9 @@ package server
 import (
 	"errors"
 	"net"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,8 +33,10 @@ type branch struct {
 	conns chan net.Conn
 }
 
-// peekTimeout bounds how long a connection may say nothing.
-const peekTimeout = 10 * time.Second
+const (
+	peekTimeout  = 10 * time.Second // how long a connection may say nothing
+	writeTimeout = 30 * time.Second // how long a gRPC client may take nothing of what is written
+)
 
 func (s *splitter) accept(grpc, web *branch) {
 	for {
@@ -50,7 +54,7 @@ func (s *splitter) accept(grpc, web *branch) {
 			to, peeked := web, &peekedConn{Conn: conn}
 			_ = conn.SetReadDeadline(time.Now().Add(peekTimeout))
 			if peeked.peek(); string(peeked.first) == "PRI " {
-				to = grpc
+				to, peeked.patience = grpc, writeTimeout
 			}
 			_ = conn.SetReadDeadline(time.Time{})
 			select {
@@ -92,8 +96,9 @@ func (b *branch) Close() error {
 // peekedConn is a connection whose first bytes have been read already.
 type peekedConn struct {
 	net.Conn
-	first []byte
-	err   error // what ended the peek, if not its length
+	first    []byte
+	err      error         // what ended the peek, if not its length
+	patience time.Duration // for each write; 0 where the server sets deadlines
 }
 
 func (c *peekedConn) peek() {
@@ -104,6 +109,15 @@ func (c *peekedConn) peek() {
 		n += read
 	}
 	c.first = buffer[:n]
+}
+
+// Write implements net.Conn. grpc-go sets no deadline, so that it would wait for a
+// client that does not read as long as the client likes.
+func (c *peekedConn) Write(p []byte) (int, error) {
+	if c.patience > 0 {
+		_ = c.SetWriteDeadline(time.Now().Add(c.patience))
+	}
+	return c.Conn.Write(p)
 }
 
 // Read implements net.Conn.
@@ -117,4 +131,74 @@ func (c *peekedConn) Read(p []byte) (int, error) {
 		return 0, c.err
 	}
 	return c.Conn.Read(p)
+}
+
+// limited keeps so many connections of a listener open. For one more, those that have
+// sent nothing for longest are closed: idle clients cost memory and file descriptors,
+// and cannot keep others out (SEC-290).
+type limited struct {
+	net.Listener
+	most int
+
+	mu   sync.Mutex
+	open map[*clientConn]struct{}
+}
+
+func limit(listener net.Listener, most int) net.Listener {
+	return &limited{Listener: listener, most: most, open: map[*clientConn]struct{}{}}
+}
+
+// clientConn is a connection that notes when something came last.
+type clientConn struct {
+	net.Conn
+	of   *limited
+	last atomic.Int64 // nanoseconds since the process started
+}
+
+var started = time.Now()
+
+// Read implements net.Conn.
+func (c *clientConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.last.Store(int64(time.Since(started)))
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *clientConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Accept implements net.Listener.
+func (l *limited) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	made := &clientConn{Conn: conn, of: l}
+	made.last.Store(int64(time.Since(started)))
+	for _, idle := range l.add(made) {
+		_ = idle.Close()
+	}
+	return made, nil
+}
+
+// add returns the connections that have to make room: some more than one, so that
+// not each new connection has to look for them.
+func (l *limited) add(made *clientConn) []*clientConn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var idle []*clientConn
+	if len(l.open) >= l.most {
+		for conn := range l.open {
+			idle = append(idle, conn)
+		}
+		slices.SortFunc(idle, func(a, b *clientConn) int { return int(a.last.Load() - b.last.Load()) })
+		idle = idle[:1+len(idle)/64]
+	}
+	l.open[made] = struct{}{}
+	return idle
 }

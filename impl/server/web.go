@@ -36,6 +36,9 @@ func webOptions() []connect.HandlerOption {
 	}
 }
 
+// maxWebBytes is how long a body may be: a message with its prefix, in base64.
+const maxWebBytes = (maxMessageBytes + 64) / 3 * 4
+
 // connectError carries code, message and details over; connect would make every
 // other error Unknown.
 func connectError(err error) error {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -25,7 +26,11 @@ const active = int16(userv3.UserState_USER_STATE_ACTIVE)
 
 // errCheck is the answer to every check that fails. Whether there is such a user,
 // whether they may sign in and which check it was is not told (SEC-170).
-var errCheck = fault.New(fault.FailedPrecondition, "CHECK_FAILED", "a check failed")
+var errCheck = newErrCheck()
+
+func newErrCheck() *fault.Error {
+	return fault.New(fault.FailedPrecondition, "CHECK_FAILED", "a check failed")
+}
 
 // failed turns what a check of another package failed with into errCheck.
 func failed(err error) error {
@@ -51,12 +56,12 @@ type step struct {
 
 // check checks what a call says to prove, in order; the first failure ends it. It
 // counts failures for good, whatever becomes of the call.
-func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Checks) (*proven, error) {
+func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Checks, by user.Attempt) (*proven, error) {
 	if s.expired(session) {
 		return nil, errExpired()
 	}
 	p := &proven{}
-	if err := s.checkUser(ctx, session, checks, p); err != nil {
+	if err := s.checkUser(ctx, session, checks, p, by); err != nil {
 		return nil, err
 	}
 	if p.user == nil {
@@ -66,7 +71,7 @@ func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Che
 		return p, nil
 	}
 	if checks.GetPassword() != nil {
-		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, checks.GetPassword().GetPassword()); err != nil {
+		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, user.Attempt{Name: p.user.ID, Browser: by.Browser}, checks.GetPassword().GetPassword()); err != nil {
 			return nil, err
 		}
 		p.steps = append(p.steps, s.passwordStep())
@@ -101,7 +106,7 @@ func errNoUser() error {
 }
 
 // checkUser finds the user of a session, who must be able to sign in now.
-func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven) error {
+func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven, by user.Attempt) error {
 	named := checks.GetUser()
 	params := db.LoginUserParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID}
 	switch {
@@ -123,7 +128,8 @@ func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3
 	found, err := s.queries.LoginUser(ctx, s.DB.Conn(ctx), params)
 	if store.NoRow(err) {
 		if checks.GetPassword() != nil { // as long as with a user, and refused under load like one
-			err = s.checkPassword(ctx, params.InstanceID, "", checks.GetPassword().GetPassword())
+			by.Name = cmp.Or(by.Name, named.GetLoginName(), params.ID)
+			err = s.checkPassword(ctx, params.InstanceID, "", by, checks.GetPassword().GetPassword())
 		}
 		if err == nil || store.NoRow(err) {
 			err = errCheck
@@ -146,9 +152,13 @@ func errUserKnown() error {
 	return fault.New(fault.FailedPrecondition, "USER_KNOWN", "the session has its user already").On("session.checks.user")
 }
 
-// checkPassword compares a password.
-func (s *Service) checkPassword(ctx context.Context, instanceID, userID, password string) error {
-	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), instanceID, userID, password)
+// checkPassword compares a password. That there were too many before is for the pages to
+// know; on the wire it is a failure like others.
+func (s *Service) checkPassword(ctx context.Context, instanceID, userID string, by user.Attempt, password string) error {
+	right, err := user.CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), instanceID, userID, by, password)
+	if errors.Is(err, user.ErrTooMany) {
+		return newErrCheck().Because(err)
+	}
 	if err == nil && !right {
 		return errCheck
 	}

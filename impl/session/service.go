@@ -20,6 +20,7 @@ import (
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // TokenPrefix marks session tokens, for secret scanners.
@@ -54,8 +55,13 @@ func New(env resource.Env, factors *authenticator.Factors) *Service {
 
 // CreateSession creates a session with what is proven at once.
 func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessionRequest) (*sessionv3.CreateSessionResponse, error) {
+	return s.CreateSessionBy(ctx, req, user.Attempt{})
+}
+
+// CreateSessionBy is CreateSession for the pages, which know who tries.
+func (s *Service) CreateSessionBy(ctx context.Context, req *sessionv3.CreateSessionRequest, by user.Attempt) (*sessionv3.CreateSessionResponse, error) {
 	session := s.begin(ctx, req.GetSession())
-	proven, err := s.check(ctx, session, req.GetSession().GetChecks())
+	proven, err := s.check(ctx, session, req.GetSession().GetChecks(), by)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +73,7 @@ func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessio
 // its own hash would tell nothing, and takes too long for a transaction.
 func (s *Service) CreateProven(ctx context.Context, in *sessionv3.Session) (*sessionv3.CreateSessionResponse, error) {
 	session := s.begin(ctx, in)
-	proven, err := s.check(ctx, session, in.GetChecks())
+	proven, err := s.check(ctx, session, in.GetChecks(), user.Attempt{})
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +109,11 @@ func (s *Service) create(ctx context.Context, session *row, p *proven, in *sessi
 // PatchSession adds to a session and gives it a new token. Of parallel patches
 // with one token, one finds it good.
 func (s *Service) PatchSession(ctx context.Context, req *sessionv3.PatchSessionRequest) (*sessionv3.PatchSessionResponse, error) {
+	return s.PatchSessionBy(ctx, req, user.Attempt{})
+}
+
+// PatchSessionBy is PatchSession for the pages, which know who tries.
+func (s *Service) PatchSessionBy(ctx context.Context, req *sessionv3.PatchSessionRequest, by user.Attempt) (*sessionv3.PatchSessionResponse, error) {
 	in := req.GetSession()
 	session, err := s.sessions.Get(ctx, req.GetId())
 	if err != nil {
@@ -111,7 +122,7 @@ func (s *Service) PatchSession(ctx context.Context, req *sessionv3.PatchSessionR
 	if err := s.mayPatch(ctx, session, in.SessionToken); err != nil {
 		return nil, err
 	}
-	proven, err := s.check(ctx, session, in.GetChecks())
+	proven, err := s.check(ctx, session, in.GetChecks(), by)
 	if err != nil {
 		return nil, err
 	}

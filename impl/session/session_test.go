@@ -514,3 +514,20 @@ func TestREL027_NoTryBeyondTheTenthIsLookedAtAHundredTimes(t *testing.T) {
 		w.wait(11 * time.Minute)
 	}
 }
+
+// TestSEC176_RightPasswordsDoNotUseUpTheTries: however many are given at the same time.
+func TestSEC176_RightPasswordsDoNotUseUpTheTries(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	counts := w.count(40, func(node, _ int) (int, string, map[string]any) {
+		for { // as many as may wait for the hash are no matter of this test
+			status, reason, answer := w.call(node, "owner", "POST", sessions, `{"checks":{"user":{"loginName":"bob@a.example"},"password":{"password":"correct horse"}}}`)
+			if status != http.StatusServiceUnavailable {
+				return status, reason, answer
+			}
+		}
+	})
+	if counts[""] != 40 {
+		t.Errorf("40 right passwords: %v", counts)
+	}
+}

@@ -37,6 +37,8 @@ const (
 	Code    Kind = "writ_code_"
 	Flow    Kind = "writ_flow_"
 	Form    Kind = "writ_form_"
+	Known   Kind = "writ_known_"
+	Door    Kind = "writ_door_"
 )
 
 // ErrInvalid is the answer to whatever is no good token of the kind asked for.

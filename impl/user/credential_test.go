@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/user"
 )
 
 func TestSEC182_PasswordsAreSetByThoseWhoMay(t *testing.T) {
@@ -37,11 +39,78 @@ func TestSEC182_PasswordsAreSetByThoseWhoMay(t *testing.T) {
 	w.refused("owner", "POST", path, `{"plain":"short"}`, 400, "INVALID_FIELD")
 	w.refused("owner", "POST", path, `{"plain":"`+strings.Repeat("x", 1001)+`"}`, 400, "INVALID_FIELD")
 	w.refused("owner", "POST", path, `{"hash":"$argon2id$v=19$m=4194304,t=1,p=1$MDEyMzQ1Njc4OWFiY2RlZg$WESbwAFrAxbti1iLZGcYAsaqfsGUR0CbZsMH8Kxr8fg"}`, 400, "INVALID_HASH")
+	// Four times our own is what a login may cost (SEC-183).
+	for _, costly := range []string{"$2a$15$" + strings.Repeat("a", 53), "$argon2id$v=19$m=262144,t=1,p=4$MDEyMzQ1Njc4OWFiY2RlZg$WESbwAFrAxbti1iLZGcYAsaqfsGUR0CbZsMH8Kxr8fg"} {
+		w.refused("owner", "POST", path, `{"hash":"`+costly+`"}`, 400, "HASH_TOO_COSTLY")
+	}
 	w.must("POST", path, `{"hash":"$1$saltsalt$RnnG5UBrMMkGcFFQvVFXK1"}`)
 	w.must("POST", path, `{"plain":"yet another one","currentPassword":"Correct horse 1","changeRequired":true}`)
 	human := w.must("GET", "/"+w.users["ada"].ID, "")["user"].(map[string]any)["human"].(map[string]any)
 	if human["passwordChangeRequired"] != true || human["passwordChanged"] == nil {
 		t.Errorf("got %v", human)
+	}
+}
+
+// A password is compared with the hash of somebody else where there is nobody, so that
+// names that nobody has take as long as names that somebody has, whatever system their
+// hashes are from.
+func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const foreign, password = "$1$saltsalt$RnnG5UBrMMkGcFFQvVFXK1", "Correct horse 1"
+	instance, now := w.users["ada"].InstanceID, time.Now()
+	try := func(id, name string) db.TryPasswordRow {
+		row, err := db.New().TryPassword(t.Context(), w.db.Pool, db.TryPasswordParams{
+			InstanceID: instance, ID: id, Name: name, Now: now, PeriodEnd: now.Add(time.Minute), AttemptsLimit: 3,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	exec := func(sql string, args ...any) {
+		if _, err := w.db.Pool.Exec(t.Context(), sql, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("UPDATE users SET password_hash = NULL WHERE instance_id = $1", instance)
+	if got := try("", "nobody"); got.PasswordHash != "" {
+		t.Errorf("where nobody has a password: got %v", got)
+	}
+	exec("UPDATE users SET password_hash = $2 WHERE id = $1", w.users["ada"].ID, foreign)
+	for i := range 20 {
+		if got := try("", fmt.Sprint("nobody", i)); got != (db.TryPasswordRow{PasswordHash: foreign}) {
+			t.Errorf("got %v", got)
+		}
+	}
+	for name, check := range map[string][2]string{"of nobody": {"", "nobody"}, "of somebody without one": {w.users["owner"].ID, "owner"}} {
+		if right, err := user.CheckPassword(t.Context(), w.db.Pool, now, instance, check[0], user.Attempt{Name: check[1]}, password); right || err != nil {
+			t.Errorf("the password %s is that of somebody else: %v, %v", name, right, err)
+		}
+	}
+	// Some have another hash: some names take as long as that, always the same.
+	for i := range 40 {
+		exec("INSERT INTO users (SELECT (jsonb_populate_record(u, jsonb_build_object('id', $2::text, 'username', $2::text, 'username_folded', $2::text, 'password_hash', $3::text))).* FROM users u WHERE id = $1)",
+			w.users["ada"].ID, fmt.Sprint("copy", i), fmt.Sprint("other", i%2))
+	}
+	seen := map[string]int{}
+	for i := range 100 {
+		name := fmt.Sprint("nobody", i)
+		first := try("", name)
+		if again := try("", name); again != first {
+			t.Errorf("%s: %v and %v", name, first, again)
+		}
+		seen[first.PasswordHash]++
+	}
+	if seen["other0"] == 0 || seen["other1"] == 0 {
+		t.Errorf("names take as long as %v", seen)
+	}
+	// Who has no try left takes as long as before.
+	for range 4 {
+		try(w.users["ada"].ID, "ada")
+	}
+	if got := try(w.users["ada"].ID, "ada"); got != (db.TryPasswordRow{PasswordHash: foreign}) {
+		t.Errorf("without a try: %v", got)
 	}
 }
 

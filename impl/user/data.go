@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/writ-id/writ/gen/db"
@@ -43,6 +44,9 @@ func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *row, schemaID *s
 	}
 	next := before
 	if data != nil {
+		if proto.Size(data) > 8*maxData { // a digit takes a byte there and eight here
+			return tooLong()
+		}
 		next = data.AsMap()
 	}
 	if old.SchemaID != nil && *old.SchemaID == *user.SchemaID && same(next, before) {
@@ -63,13 +67,16 @@ func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *row, schemaID *s
 		return fault.New(fault.FailedPrecondition, "USER_SCHEMA_INACTIVE", "users of an inactive schema keep their data").On("user.schemaId")
 	}
 	compiled, err := schema.Compile(kept.Schema)
-	if err != nil {
-		return err
+	if err != nil { // it was made when there were fewer rules
+		return fault.New(fault.FailedPrecondition, "USER_SCHEMA_UNUSABLE", "the user schema has to be mended first: %s", err).On("user.schemaId")
 	}
 	if data != nil {
-		next, err = compiled.Apply(next, before, access(policy.CallFrom(ctx), "user.write", user))
+		next, err = compiled.Apply(ctx, next, before, access(policy.CallFrom(ctx), "user.write", user))
 	} else {
-		err = compiled.Check(next)
+		err = compiled.Check(ctx, next)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err != nil {
 		return fault.Invalid("INVALID_DATA", "user.data", "%s", err)
@@ -78,11 +85,15 @@ func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *row, schemaID *s
 	if err != nil {
 		return err
 	}
-	if len(text) > maxData {
-		return fault.Invalid("INVALID_DATA", "user.data", "the data may have at most %d bytes", maxData)
+	if len(text) > maxData { // with what stays of before
+		return tooLong()
 	}
 	user.Data, user.SchemaRevision = text, kept.Revision
 	return nil
+}
+
+func tooLong() *fault.Error {
+	return fault.Invalid("INVALID_DATA", "user.data", "the data may have at most %d bytes", maxData)
 }
 
 func noSchema(id string) *fault.Error {

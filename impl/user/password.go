@@ -1,7 +1,9 @@
 package user
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -27,8 +29,13 @@ type newPassword interface {
 func (s *Service) setPassword(ctx context.Context, user *row, password newPassword, field string) error {
 	hash, now := password.GetHash(), s.Now()
 	if hash != "" {
-		if _, err := secret.ParseHash(hash); err != nil {
+		parsed, err := secret.ParseHash(hash)
+		if err != nil {
 			return fault.Invalid("INVALID_HASH", field+".hash", "is in no known format or beyond its bounds")
+		}
+		if cost, most := parsed.Cost(secret.Measured), cmp.Or(s.MaxHashCost, secret.DefaultMaxCost); cost > most {
+			return fault.Invalid("HASH_TOO_COSTLY", field+".hash",
+				"takes %.3g times the work of a hash of this server to verify, of which its operator allows %.3g (--max-hash-cost)", cost, most)
 		}
 	} else {
 		name := resource.Fold(password.GetPlain())
@@ -90,8 +97,8 @@ func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv
 	if password.CurrentPassword == nil {
 		return nil
 	}
-	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), user.InstanceID, user.ID, password.GetCurrentPassword())
-	if err == nil && !matches {
+	matches, err := CheckPassword(ctx, s.DB.Conn(ctx), s.Now(), user.InstanceID, user.ID, Attempt{Name: user.ID}, password.GetCurrentPassword())
+	if err == nil && !matches || errors.Is(err, ErrTooMany) {
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}
 	return err

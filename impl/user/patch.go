@@ -31,6 +31,11 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 			if user.Username, err = Canonical(req.GetUser().GetUsername()); err != nil {
 				return err
 			}
+			if user.Username != old.Username {
+				if err := s.mayBeNamed(ctx, tx, user); err != nil {
+					return err
+				}
+			}
 		}
 		followName(&old, user)
 		renamed, err := s.users.Save(ctx, tx, &old, user, &eventv1.UsernameChanged{})
@@ -41,6 +46,11 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 		payload, err := s.patch(user, req.GetUser())
 		if err != nil {
 			return err
+		}
+		if email := req.GetUser().GetHuman().GetEmail(); email != nil {
+			if err := s.vouch(ctx, tx, &old, user); err != nil {
+				return err
+			}
 		}
 		if changed, err = s.users.Save(ctx, tx, &old, user, payload); err != nil {
 			return err

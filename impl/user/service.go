@@ -31,6 +31,10 @@ type Service struct {
 	userv3.UnsafeServiceUsersServer
 
 	resource.Env
+	// MaxHashCost is how much a hash of a password that is set may cost to verify, as a
+	// multiple of one of ours; 0 is secret.DefaultMaxCost.
+	MaxHashCost float64
+
 	queries  *db.Queries
 	users    *resource.Table[row]
 	metadata *resource.Table[db.UserMetadatum]
@@ -106,6 +110,12 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 		user.DisplayName = defaultName(user)
 	}
 	user.AccessTokenType = max(user.AccessTokenType, opaque)
+	if err := s.mayBeNamed(ctx, s.DB.Conn(ctx), user); err != nil {
+		return nil, err
+	}
+	if err := s.vouch(ctx, s.DB.Conn(ctx), &row{}, user); err != nil {
+		return nil, err
+	}
 	domain, err := s.queries.LoginDomain(ctx, s.DB.Conn(ctx), db.LoginDomainParams{InstanceID: call.Context.InstanceID, OrgID: call.Context.OrgID})
 	if err != nil {
 		return nil, err

@@ -24,19 +24,20 @@ UPDATE sessions SET expiration_date = @expiration_date::timestamptz
 WHERE instance_id = @instance_id AND id = @id AND expiration_date < @due::timestamptz AND expiration_date > @now::timestamptz;
 
 -- name: LoginCandidates :many
--- Who a name can mean to the login, the best meaning first: a login name, a
--- username of the default organization, a verified e-mail address. Only humans who
--- can sign in now, and only where the login is restricted to. One statement for
--- every name, so that it takes the same time (SEC-170).
+-- Who a name can mean to the login: a login name (1), a username of the default
+-- organization (2), a verified e-mail address (3), where it counts. Only humans who can
+-- sign in now, and only where the login is restricted to. One statement for every name,
+-- so that it takes the same time (SEC-170).
 SELECT named.rank::int AS rank, u.id, u.org_id::text AS org_id, u.display_name, u.preferred_language,
-    u.email, u.is_email_verified, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
+    u.email, u.is_email_verified, u.generation, (u.username || coalesce('@' || d.domain, ''))::text AS login_name
 FROM (
     SELECT 1 AS rank, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @username_folded::text AND n.org_id = (
         SELECT dn.org_id FROM domains dn WHERE dn.instance_id = @instance_id AND dn.domain = @domain::text AND dn.org_id IS NOT NULL AND dn.is_verified)
     UNION ALL
     SELECT 2, n.id FROM users n WHERE n.instance_id = @instance_id AND n.username_folded = @name_folded::text AND n.org_id = @default_org::text
     UNION ALL
-    (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> '' LIMIT 2)
+    (SELECT 3, n.id FROM users n WHERE n.instance_id = @instance_id AND n.email_folded = @name_folded::text AND n.is_email_verified AND n.email_folded <> ''
+        AND (n.is_email_proven OR n.org_id = @only_org::text) LIMIT 2)
 ) named
 JOIN users u ON u.instance_id = @instance_id AND u.id = named.id
 JOIN organizations o ON o.instance_id = u.instance_id AND o.id = u.org_id
@@ -46,9 +47,9 @@ WHERE u.user_type = 1 AND u.state = 1 AND o.state = 1
 ORDER BY named.rank, u.id;
 
 -- name: PutUserCode :exec
--- A newer code voids the one before.
-INSERT INTO user_codes (instance_id, user_id, purpose, address, salt, hash, attempts, expiration_date)
-VALUES (@instance_id, @user_id, @purpose, @address, @salt, @hash, 0, @expiration_date)
+-- A newer code voids the one before, of the same browser.
+INSERT INTO user_codes (instance_id, user_id, purpose, browser, address, salt, hash, attempts, expiration_date)
+VALUES (@instance_id, @user_id, @purpose, @browser, @address, @salt, @hash, 0, @expiration_date)
 ON CONFLICT ON CONSTRAINT user_codes_pkey DO UPDATE
 SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, attempts = 0, expiration_date = excluded.expiration_date;
 
@@ -56,12 +57,12 @@ SET address = excluded.address, salt = excluded.salt, hash = excluded.hash, atte
 -- Counts an attempt before anybody learns whether it was right, so that parallel
 -- ones cannot be more than there may be (REL-027).
 UPDATE user_codes SET attempts = attempts + 1
-WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
+WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser = @browser AND expiration_date > @now::timestamptz AND attempts < @attempts_limit::int
 RETURNING address, salt, hash;
 
 -- name: UseUserCode :execrows
 -- Of parallel uses one deletes the row.
-DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND hash = @hash;
+DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = @purpose AND browser = @browser AND hash = @hash;
 
 -- name: CodeUser :one
 -- Whom a code was made for, as the pages have to know them.
@@ -100,9 +101,10 @@ UPDATE users SET username_folded = chr(1) || id WHERE instance_id = @instance_id
 UPDATE messages SET user_id = @new_user_id, org_id = @org_id WHERE instance_id = @instance_id AND user_id = @user_id;
 
 -- name: UserOfEmail :one
--- Who has proven an e-mail address; the oldest when there are several.
+-- Who has proven an e-mail address; the oldest when there are several. Who only has
+-- somebody's word for it keeps nobody from registering.
 SELECT id, org_id::text AS org_id, display_name, preferred_language, email FROM users
-WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND user_type = 1
+WHERE instance_id = @instance_id AND email_folded = @email_folded AND is_email_verified AND is_email_proven AND user_type = 1
 ORDER BY creation_date, id LIMIT 1;
 
 -- name: EndSessionsOfUser :exec
@@ -122,6 +124,10 @@ SELECT generation, state FROM users WHERE instance_id = @instance_id AND id = @i
 
 -- name: DropResetCodes :exec
 DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id AND purpose = 2;
+
+-- name: RecentMessagesOf :one
+-- How many messages of a kind a user got.
+SELECT count(*) FROM messages WHERE instance_id = @instance_id AND user_id = @user_id AND template = @template AND creation_date > @since::timestamptz;
 
 -- name: RecentMessagesTo :one
 -- How many messages an address got, whomever they were for and however it was

@@ -643,6 +643,172 @@ func (x *Flow) GetNotice() string {
 	return ""
 }
 
+// KnownBrowser is a browser that has signed users in.
+type KnownBrowser struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its ID.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The users.
+	Users         []*KnownUser `protobuf:"bytes,2,rep,name=users,proto3" json:"users,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KnownBrowser) Reset() {
+	*x = KnownBrowser{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownBrowser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownBrowser) ProtoMessage() {}
+
+func (x *KnownBrowser) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownBrowser.ProtoReflect.Descriptor instead.
+func (*KnownBrowser) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *KnownBrowser) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *KnownBrowser) GetUsers() []*KnownUser {
+	if x != nil {
+		return x.Users
+	}
+	return nil
+}
+
+// KnownUser is one of them, in the generation of that time.
+type KnownUser struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user.
+	UserId string `protobuf:"bytes,1,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	// The generation.
+	Generation    int32 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KnownUser) Reset() {
+	*x = KnownUser{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownUser) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownUser) ProtoMessage() {}
+
+func (x *KnownUser) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownUser.ProtoReflect.Descriptor instead.
+func (*KnownUser) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *KnownUser) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *KnownUser) GetGeneration() int32 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+// Door is what a message to a user holds: whoever opens it reads the user's mail, so
+// their browser gets tries of its own. It signs nobody in.
+type Door struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user.
+	User *KnownUser `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
+	// When it ends.
+	ExpiresAt     int64 `protobuf:"varint,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Door) Reset() {
+	*x = Door{}
+	mi := &file_writ_token_v1_token_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Door) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Door) ProtoMessage() {}
+
+func (x *Door) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_token_v1_token_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Door.ProtoReflect.Descriptor instead.
+func (*Door) Descriptor() ([]byte, []int) {
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Door) GetUser() *KnownUser {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *Door) GetExpiresAt() int64 {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return 0
+}
+
 // Form makes a form one of the browser it was shown to.
 type Form struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -656,7 +822,7 @@ type Form struct {
 
 func (x *Form) Reset() {
 	*x = Form{}
-	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	mi := &file_writ_token_v1_token_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +834,7 @@ func (x *Form) String() string {
 func (*Form) ProtoMessage() {}
 
 func (x *Form) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_token_v1_token_proto_msgTypes[4]
+	mi := &file_writ_token_v1_token_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +847,7 @@ func (x *Form) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Form.ProtoReflect.Descriptor instead.
 func (*Form) Descriptor() ([]byte, []int) {
-	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{4}
+	return file_writ_token_v1_token_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Form) GetBrowser() []byte {
@@ -773,7 +939,19 @@ const file_writ_token_v1_token_proto_rawDesc = "" +
 	"\fcode_user_id\x18\x10 \x01(\tR\n" +
 	"codeUserId\x12 \n" +
 	"\vregistering\x18\x11 \x01(\bR\vregistering\x12\x16\n" +
-	"\x06notice\x18\x12 \x01(\tR\x06notice\";\n" +
+	"\x06notice\x18\x12 \x01(\tR\x06notice\"N\n" +
+	"\fKnownBrowser\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12.\n" +
+	"\x05users\x18\x02 \x03(\v2\x18.writ.token.v1.KnownUserR\x05users\"D\n" +
+	"\tKnownUser\x12\x17\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x02 \x01(\x05R\n" +
+	"generation\"S\n" +
+	"\x04Door\x12,\n" +
+	"\x04user\x18\x01 \x01(\v2\x18.writ.token.v1.KnownUserR\x04user\x12\x1d\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\x03R\texpiresAt\";\n" +
 	"\x04Form\x12\x18\n" +
 	"\abrowser\x18\x01 \x01(\fR\abrowser\x12\x19\n" +
 	"\bshown_at\x18\x02 \x01(\x03R\ashownAtB7Z5github.com/writ-id/writ/gen/proto/writ/token/v1;tokenb\x06proto3"
@@ -790,20 +968,25 @@ func file_writ_token_v1_token_proto_rawDescGZIP() []byte {
 	return file_writ_token_v1_token_proto_rawDescData
 }
 
-var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_writ_token_v1_token_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_writ_token_v1_token_proto_goTypes = []any{
 	(*AccessToken)(nil),  // 0: writ.token.v1.AccessToken
 	(*RefreshToken)(nil), // 1: writ.token.v1.RefreshToken
 	(*Code)(nil),         // 2: writ.token.v1.Code
 	(*Flow)(nil),         // 3: writ.token.v1.Flow
-	(*Form)(nil),         // 4: writ.token.v1.Form
+	(*KnownBrowser)(nil), // 4: writ.token.v1.KnownBrowser
+	(*KnownUser)(nil),    // 5: writ.token.v1.KnownUser
+	(*Door)(nil),         // 6: writ.token.v1.Door
+	(*Form)(nil),         // 7: writ.token.v1.Form
 }
 var file_writ_token_v1_token_proto_depIdxs = []int32{
-	0, // [0:0] is the sub-list for method output_type
-	0, // [0:0] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	5, // 0: writ.token.v1.KnownBrowser.users:type_name -> writ.token.v1.KnownUser
+	5, // 1: writ.token.v1.Door.user:type_name -> writ.token.v1.KnownUser
+	2, // [2:2] is the sub-list for method output_type
+	2, // [2:2] is the sub-list for method input_type
+	2, // [2:2] is the sub-list for extension type_name
+	2, // [2:2] is the sub-list for extension extendee
+	0, // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_writ_token_v1_token_proto_init() }
@@ -817,7 +1000,7 @@ func file_writ_token_v1_token_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_token_v1_token_proto_rawDesc), len(file_writ_token_v1_token_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -273,6 +273,66 @@ func (m *Flow) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *KnownBrowser) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	b = append(b, "\"users\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetUsers() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *KnownUser) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"userId\":"...)
+	b = wire.AppendString(b, m.GetUserId())
+	b = append(b, ',')
+	b = append(b, "\"generation\":"...)
+	b = strconv.AppendInt(b, int64(m.GetGeneration()), 10)
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *Door) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetUser(); v != nil {
+		b = append(b, "\"user\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"expiresAt\":"...)
+	b = wire.AppendInt64(b, m.GetExpiresAt())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *Form) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)

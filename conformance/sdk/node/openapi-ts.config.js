@@ -1,0 +1,6 @@
+// The defaults, but for the extension that Node.js wants in imports.
+export default {
+  input: 'openapi.json',
+  output: { path: 'hey-api', importFileExtension: '.js' },
+  plugins: ['@hey-api/client-fetch', '@hey-api/typescript', '@hey-api/sdk'],
+}

@@ -1,0 +1,93 @@
+package login_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+)
+
+var doorLink = regexp.MustCompile(`https?://[a-z0-9.:]+(/login/door\?door=\S+)`)
+
+// doors returns the paths of the links in messages, the newest first.
+func (w *world) doors() (paths []string) {
+	w.Helper()
+	for _, text := range strings.Split(w.value("SELECT coalesce(string_agg(payload->>'text', E'\\x1e' ORDER BY creation_date DESC, id DESC), '') FROM messages WHERE template = 'door'"), "\x1e") {
+		if found := doorLink.FindStringSubmatch(text); found != nil {
+			paths = append(paths, found[1])
+		}
+	}
+	return paths
+}
+
+// TestSEC177_StrangersKeepNobodyOut: however many wrong passwords strangers enter, a browser
+// in which the user has signed in goes on, and another one does by a link in a message to
+// the user, which by itself signs nobody in.
+func TestSEC177_StrangersKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true})
+	const right = "correct horse"
+	mine := w.browser().signIn("alice", right).want(200, "/done")
+	w.done()
+	for range 12 {
+		w.browser().signIn("alice", "wrong").want(400, "/login/password", "The login name or password is not right.", "a link that lets this browser in")
+	}
+	mine.signIn("alice", right).want(200, "/done")
+	for range 12 {
+		w.browser().signIn("alice", "wrong").want(400, "/login/password")
+	}
+	other := w.browser()
+	other.signIn("alice", right).want(400, "/login/password")
+	doors := w.doors()
+	if len(doors) != 1 {
+		t.Fatalf("%d messages with a link, want 1", len(doors))
+	}
+	w.browser().open(doors[0]).want(200, "/login/door", "Let this browser in?")
+	other.signIn("alice", right).want(400, "/login/password") // that somebody looks at the link does nothing
+	other.open(doors[0]).want(200, "/login/door").send().want(200, "/login")
+	w.done()
+	other.signIn("alice", right).want(200, "/done")
+	if s := w.done(); s == nil || s.LoginName != "alice@a.example" {
+		t.Errorf("got %+v", s)
+	}
+	// It is hers alone, and its own tries end too.
+	other.signIn("bob", "wrong").want(400, "/login/password")
+	for range 10 {
+		other.signIn("alice", "wrong").want(400, "/login/password")
+	}
+	other.signIn("alice", right).want(400, "/login/password")
+	mine.signIn("alice", right).want(200, "/done")
+	w.wait(11 * time.Minute)
+	other.signIn("alice", right).want(200, "/done")
+	// What was known before a new password is known no more, nor is the link good.
+	w.exec("UPDATE users SET generation = generation + 1, failed_password_attempts = 10, failed_password_until = $1 WHERE username = 'alice'", w.now().Add(time.Hour))
+	mine.signIn("alice", right).want(400, "/login/password")
+	other.open(doors[0]).want(200, "/login/door").send()
+	other.signIn("alice", right).want(400, "/login/password")
+	w.wait(25 * time.Hour)
+	other.open(doors[0]).want(400, "/login/door", "not good any more")
+}
+
+// TestSEC177_StrangersTakeNobodysCodes: those whom strangers ask for neither void the code
+// that a known browser asked for nor use up the messages it may have.
+func TestSEC177_StrangersTakeNobodysCodes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.begin.Store(&tokenv1.Flow{Request: "x=y", Fresh: true})
+	mine := w.browser().signIn("alice", "correct horse").want(200, "/done")
+	w.done()
+	for range 12 {
+		w.wait(time.Second)
+		w.browser().forgot("alice").want(200, "/login/reset")
+	}
+	w.wait(time.Second)
+	mine.forgot("alice").want(200, "/login/reset")
+	code := w.mail().Code
+	w.wait(time.Second)
+	w.browser().forgot("alice").want(200, "/login/reset")
+	mine.reset(code).want(200, "/login/password", "Your new password is set.")
+	mine.send("password", newPassword).want(200, "/done")
+}
