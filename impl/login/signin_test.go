@@ -387,7 +387,7 @@ func TestAFormOfAnotherSiteBringsNoCookies(t *testing.T) {
 	}()
 	w.wait(2 * time.Minute)
 	b.open(sealed).want(400, "/login/begin", "login_expired")
-	b.open("/login/begin?flow="+b.open("/login").forms["form"].values.Get("flow")).want(400, "/login/begin", "login_expired")
+	b.open("/login/begin?flow="+b.open("/login").want(200, "/login/accounts", "You are signed in.").forms["accounts"].values.Get("flow")).want(400, "/login/begin", "login_expired")
 	b.post("/login/begin", url.Values{}).want(405, "/login/begin")
 }
 
