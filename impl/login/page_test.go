@@ -48,7 +48,7 @@ func (w *world) pages(check func(name string, b *browser)) {
 	b = w.browser().open("/logout")
 	at("signedout", b.send())
 	if !strings.Contains(b.body, `<a href="/login">`) {
-		w.Error("the page of the signed out leads nowhere")
+		w.T.Error("the page of the signed out leads nowhere")
 	}
 	at("error", w.browser().open("/error?d=the+redirect_uri+is+not+registered"))
 	at("unknown", w.browser().open("/login/nothing"))
