@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
@@ -76,6 +77,11 @@ func (u *unread) Write(p []byte) (int, error) {
 
 func TestSEC290_WhoReadsNothingHoldsNoPlace(t *testing.T) {
 	c := servertest.New(t, 1, nil)
+	sealer, err := secret.NewMasterKey() // the page that asks before a logout is sealed
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Env.Sealer = sealer
 	node, err := server.New(c.Env)
 	if err != nil {
 		t.Fatal(err)
