@@ -117,7 +117,8 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		}
 	}
 	err = d.serve(ctx, server.Config{
-		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer, Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url}, External: server.External{Scheme: d.scheme()},
+		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer,
+		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url}, External: server.External{Scheme: d.scheme()},
 	}, listener, func() error { return d.announce(out, listener, applied, dir, url) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -51,27 +48,6 @@ func (f *databaseFlag) urlOrDev(ctx context.Context, addr string) (string, error
 		return "", usageError{fmt.Errorf("no database is named, and no writ dev answers at %s: give --database-url (WRIT_DATABASE_URL), or --addr", addr)}
 	}
 	return told, nil
-}
-
-// askDev returns what a node in development answers. Its certificate is its own, and
-// who it is does not matter: see urlOrDev.
-func askDev(ctx context.Context, address string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // nothing is sent
-	defer client.CloseIdleConnections()
-	res, err := client.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 4096))
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = errors.New(res.Status)
-	}
-	return strings.TrimSpace(string(text)), err
 }
 
 // masterKeyFlags say what secrets are sealed with.

@@ -36,7 +36,7 @@ const browserSessions = `-- name: BrowserSessions :many
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
-    u.password_change_required, u.password_changed, u.generation,
+    u.password_change_required, u.password_changed, u.generation, u.failed_otp_attempts, u.failed_otp_until,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
@@ -67,6 +67,8 @@ type BrowserSessionsRow struct {
 	PasswordChangeRequired bool       `db:"password_change_required"`
 	PasswordChanged        *time.Time `db:"password_changed"`
 	Generation             int32      `db:"generation"`
+	FailedOtpAttempts      int32      `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time  `db:"failed_otp_until"`
 	ExpirationDate         *time.Time `db:"expiration_date"`
 	PasswordVerifiedAt     *time.Time `db:"password_verified_at"`
 	TotpVerifiedAt         *time.Time `db:"totp_verified_at"`
@@ -99,6 +101,8 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 			&i.PasswordChangeRequired,
 			&i.PasswordChanged,
 			&i.Generation,
+			&i.FailedOtpAttempts,
+			&i.FailedOtpUntil,
 			&i.ExpirationDate,
 			&i.PasswordVerifiedAt,
 			&i.TotpVerifiedAt,

@@ -31,10 +31,10 @@ const (
 	codeLifetime = 5 * time.Minute
 	// codeAttempts is how often a code may be tried.
 	codeAttempts = 5
-	// factorAttempts is how often a user may try codes of all kinds, on all roads, in
+	// FactorAttempts is how often a user may try codes of all kinds, on all roads, in
 	// a period that begins with the first try that fails (SEC-175). It ends by
 	// itself, so that nobody can keep a user out for good (SEC-177).
-	factorAttempts = 10
+	FactorAttempts = 10
 	factorPeriod   = 10 * time.Minute
 )
 
@@ -96,7 +96,7 @@ func (f *Factors) Issue(ctx context.Context, tx pgx.Tx, purpose Purpose, row *db
 func (f *Factors) count(ctx context.Context, instanceID, userID string) error {
 	now := f.Now()
 	n, err := f.queries.TrySecondFactor(ctx, f.DB.Conn(ctx), db.TrySecondFactorParams{
-		Now: now, PeriodEnd: now.Add(factorPeriod), InstanceID: instanceID, ID: userID, AttemptsLimit: factorAttempts,
+		Now: now, PeriodEnd: now.Add(factorPeriod), InstanceID: instanceID, ID: userID, AttemptsLimit: FactorAttempts,
 	})
 	if err == nil && n == 0 {
 		err = ErrCode

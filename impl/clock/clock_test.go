@@ -13,8 +13,9 @@ import (
 func yes() *bool { b := true; return &b }
 func no() *bool  { b := false; return &b }
 
-// near reports whether two times are about the same.
-func near(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
+// near reports whether two times are about the same: far less apart than a test moves
+// a clock, far more than a machine stands still.
+func near(a, b time.Time) bool { return a.Sub(b).Abs() < 10*time.Minute }
 
 func TestAClockIsFrozenSetAndAdvanced(t *testing.T) {
 	t.Parallel()
@@ -65,11 +66,7 @@ func TestWhoWaitsHearsOfAChange(t *testing.T) {
 	if err := c.Apply(clock.Change{Advance: "1s"}); err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case <-changed:
-	case <-time.After(time.Second):
-		t.Fatal("the change was not told")
-	}
+	<-changed // told before Apply returned, or never
 }
 
 func TestWhatIsWrongLeavesTheClockAlone(t *testing.T) {

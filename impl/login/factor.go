@@ -4,10 +4,12 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/user"
 )
 
@@ -46,7 +48,16 @@ func (v *visit) showFactor(f factorPage) error {
 	if err != nil || k == nil {
 		return err
 	}
+	if k.spent(v.Now()) {
+		v.flow.Notice = "spent"
+	}
 	return v.factorForm(f, k, nil)
+}
+
+// spent reports whether the user has no try of a second factor left for now. Who has
+// proven the password may know.
+func (k *known) spent(now time.Time) bool {
+	return k.FailedOtpAttempts >= authenticator.FactorAttempts && now.Before(k.FailedOtpUntil)
 }
 
 // takeFactor sends a code or checks one. The session gets a new token each time.
@@ -70,6 +81,9 @@ func (v *visit) takeFactor(f factorPage) error {
 		if right, err = v.patch(k, &sessionv3.PatchSession{Checks: f.check(code)}, user.Attempt{}); err != nil {
 			return err
 		}
+	}
+	if !right && k.spent(v.Now()) {
+		return v.factorForm(f, k, []mistake{{"code", "code.spent"}})
 	}
 	if !right {
 		return v.factorForm(f, k, []mistake{{"code", "code.wrong"}})

@@ -125,8 +125,8 @@ func TestSEC175_TriesOfCodesEnd(t *testing.T) {
 	for range 11 { // starting again does not help
 		w.browser().signIn("alice", "correct horse").want(200, "/login/totp").send("code", "000000").want(400, "/login/totp")
 	}
-	b := w.browser().signIn("alice", "correct horse")
-	b.send("code", secret.TOTP(key, w.now())).want(400, "/login/totp", "The code is not right")
+	b := w.browser().signIn("alice", "correct horse").want(200, "/login/totp", "too many tries. Wait ten minutes before")
+	b.send("code", secret.TOTP(key, w.now())).want(400, "/login/totp", "too many tries. Wait ten minutes, then")
 	w.wait(10 * time.Minute)
 	b.send("code", secret.TOTP(key, w.now())).want(200, "/done")
 }

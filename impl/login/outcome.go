@@ -169,7 +169,10 @@ func (p *Pages) SignOutConfirmed(r *http.Request, instance *policy.Instance, for
 // SignedOut shows that the user is signed out.
 func (p *Pages) SignedOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance) {
 	words := p.wordsFor(r, instance, "", "")
-	shown := &page{name: "message.html", status: http.StatusOK, Words: words, Head: words.get("signedout.head"), Lead: words.get("signedout.lead")}
+	shown := &page{
+		name: "message.html", status: http.StatusOK, Words: words, Head: words.get("signedout.head"), Lead: words.get("signedout.lead"),
+		Links: []link{{words.get("link.signin"), pathName}},
+	}
 	shown.Title = words.get("title", shown.Head)
 	p.show(w, r, shown, "'none'")
 }

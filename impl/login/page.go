@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/policy"
 )
 
@@ -20,6 +21,16 @@ var files embed.FS
 
 //go:embed style/style.css
 var style []byte
+
+//go:embed style/reveal.js
+var reveal string
+
+// revealHash is what the content security policy of pages with a password lets run,
+// and nothing else: the script that shows what was typed.
+var revealHash = func() string {
+	hash := sha256.Sum256([]byte(reveal))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(hash[:]) + "'"
+}()
 
 // styleURL names the stylesheet by its content, so that browsers may keep it.
 var styleURL = func() string {
@@ -59,6 +70,7 @@ type page struct {
 	Received        string   // the address that is not registered
 	Registered      []string // those that are
 	Nonce           string
+	Reveal          template.JS // shows passwords; only on pages that have some
 }
 
 // field is an entry of a form.
@@ -141,6 +153,9 @@ func (v *visit) render(p *page, mistakes []mistake) error {
 		p.status = http.StatusBadRequest
 		p.Title = v.words.get("title.error", p.Title)
 	}
+	if slices.ContainsFunc(p.Fields, func(f field) bool { return f.Type == "password" }) {
+		p.Reveal = template.JS(reveal) //nolint:gosec // our own file
+	}
 	v.leave()
 	v.show(v.w, v.r, p, formTargets(v.flow.GetRequest()))
 	return nil
@@ -155,7 +170,14 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	p.secureHeaders(w, r, targets, shown.Nonce)
+	script := ""
+	switch {
+	case shown.Nonce != "":
+		script = "'nonce-" + shown.Nonce + "'"
+	case shown.Reveal != "":
+		script = revealHash
+	}
+	p.secureHeaders(w, r, targets, script)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", shown.Words.language)
 	w.WriteHeader(shown.status)
@@ -164,10 +186,10 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 
 // secureHeaders sets what keeps a page from running, loading, being framed by and
 // telling others anything (SEC-146, SEC-147, SEC-148).
-func (p *Pages) secureHeaders(w http.ResponseWriter, r *http.Request, targets, nonce string) {
-	policy := "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
-	if nonce != "" {
-		policy += "; script-src 'nonce-" + nonce + "'"
+func (p *Pages) secureHeaders(w http.ResponseWriter, r *http.Request, targets, script string) {
+	policy := "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
+	if script != "" {
+		policy += "; script-src " + script
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
@@ -235,8 +257,10 @@ func serveStyle(w http.ResponseWriter, r *http.Request) {
 	} else {
 		h.Set("Cache-Control", "no-cache")
 	}
-	_, _ = w.Write(style)
+	preparedStyle.Serve(w, r)
 }
+
+var preparedStyle = &compress.Prepared{Plain: style}
 
 // requestID returns the ID that the server gave a request.
 func requestID(r *http.Request) string { return policy.RequestFrom(r.Context()).ID }

@@ -2,6 +2,7 @@ package login
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"mime"
@@ -75,6 +76,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
 				return nil
 			}
 			v.flow = &tokenv1.Flow{Browser: v.cookies.bind(w), StartedAt: p.Now().Unix()}
+			if signedIn, err := v.signedIn(); err != nil || signedIn {
+				return cmp.Or(err, v.due("")) // the accounts say so
+			}
 		} else if err := v.open(r.URL.Query().Get("flow")); err != nil {
 			return err
 		}
@@ -198,6 +202,14 @@ func (v *visit) load() error {
 		}
 	}
 	return err
+}
+
+// signedIn reports whether somebody is signed in with this browser.
+func (v *visit) signedIn() (bool, error) {
+	if err := v.load(); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(v.sessions, func(k known) bool { return k.complete(v.Now()) }), nil
 }
 
 // find returns a session of the browser by its ID.

@@ -3,6 +3,7 @@ package oauth
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
@@ -43,6 +44,7 @@ func servePublic(w http.ResponseWriter, document []byte, etag string, known *str
 		return
 	}
 	header["Content-Type"] = jsonType
+	header["Content-Length"] = []string{strconv.Itoa(len(document))}
 	_, _ = w.Write(document)
 }
 

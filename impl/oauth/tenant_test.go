@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -234,27 +235,39 @@ func TestSEC221_AFloodedInstanceStarvesNoOther(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(20 * time.Second); flooding.Load() < 100 || refused.Load() == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d calls of the flood were refused", refused.Load(), flooding.Load())
+	for flooding.Load() < 100 || refused.Load() == 0 { // the limit of the suite ends it
+		time.Sleep(5 * time.Millisecond)
+	}
+	// On a machine that is busy with other things somebody may be refused who is not
+	// flooded. The flood is the control: of the other instance far less is refused.
+	var calls, turnedAway int
+	ask := func(what string, status int, ask func() *answer) {
+		calls++
+		switch got := ask(); got.Status {
+		case status:
+		case http.StatusServiceUnavailable:
+			turnedAway++
+			t.Logf("%s: %s", what, got.Text)
+		default:
+			t.Errorf("%s: %d %s", what, got.Status, got.Text)
 		}
 	}
-	for round := range 15 {
-		if got := w.b.introspect("api", token); got.Status != http.StatusOK || got.Body["active"] != true {
-			t.Errorf("round %d: introspection: %d %s", round, got.Status, got.Text)
-		}
-		if got := w.b.api("owner", http.MethodGet, "/resources/v3alpha/users/"+w.b.users["alice"].ID, ""); got.Status != http.StatusOK {
-			t.Errorf("round %d: a read: %d %s", round, got.Status, got.Text)
-		}
-		if got := w.b.api("owner", http.MethodPost, "/resources/v3alpha/users/_search", `[]`); got.Status != http.StatusOK {
-			t.Errorf("round %d: a search: %d %s", round, got.Status, got.Text)
-		}
-		b := w.b.signedIn("alice")
-		if !b.alive() {
-			t.Errorf("round %d: the login failed", round)
-		}
+	before, beforeRefused := flooding.Load(), refused.Load()
+	for range 15 {
+		ask("introspection", http.StatusOK, func() *answer { return w.b.introspect("api", token) })
+		ask("a read", http.StatusOK, func() *answer {
+			return w.b.api("owner", http.MethodGet, "/resources/v3alpha/users/"+w.b.users["alice"].ID, "")
+		})
+		ask("a search", http.StatusOK, func() *answer { return w.b.api("owner", http.MethodPost, "/resources/v3alpha/users/_search", `[]`) })
+		ask("a login", http.StatusCreated, func() *answer {
+			return w.b.api("owner", http.MethodPost, "/resources/v3alpha/sessions", fmt.Sprintf(`{"checks":{"user":{"loginName":%q},"password":{"password":%q}}}`, w.b.users["alice"].LoginName, password))
+		})
 	}
+	of, away := flooding.Load()-before, refused.Load()-beforeRefused
 	close(stop)
 	flood.Wait()
-	t.Logf("%d of %d calls of the flood were refused", refused.Load(), flooding.Load())
+	t.Logf("%d of %d calls of the flood were refused, %d of %d of the other instance", away, of, turnedAway, calls)
+	if int64(turnedAway)*of*4 > away*int64(calls) {
+		t.Errorf("of the flood %d of %d calls are refused, of the other instance %d of %d", away, of, turnedAway, calls)
+	}
 }

@@ -1,14 +1,18 @@
 // Package reference serves the contract to its readers: the OpenAPI document
-// and the descriptors for programs, and the page /docs for people.
+// and the descriptors for programs, and the pages below /docs for people: one about
+// all of it, which lists the operations, and one for each service.
 //
 // Everything comes from package gen/openapi, so what is read here is what the
-// server was built from. The page is plain HTML: it needs no script, loads
-// nothing and is rendered once, when it is first asked for.
+// server was built from. The pages are plain HTML, load nothing but their icon and
+// are rendered once, when one is first asked for. Their script searches, copies
+// commands and finds anchors of the time when there was one page; all else works
+// without it.
 package reference
 
 import (
 	"bytes"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -17,9 +21,9 @@ import (
 	"net/http"
 	"regexp"
 	"sync"
-	"time"
 
 	"github.com/writ-id/writ/gen/openapi"
+	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/policy"
 )
 
@@ -30,20 +34,22 @@ type Handler struct {
 	// which behind a proxy that ends TLS is http.
 	Origin func(*http.Request) string
 
-	json, yaml [2]prepared // of OpenAPI 3.0 and 3.1
-	proto      prepared
-	page       func() (prepared, error)
+	json, yaml [2]*prepared // of OpenAPI 3.0 and 3.1
+	proto      *prepared
+	icon       *prepared
+	services   []string // the paths of their pages
+	pages      func() (map[string]*prepared, error)
 }
 
 // prepared is a body with its strong entity tag.
 type prepared struct {
-	body []byte
+	compress.Prepared
 	etag string
 }
 
-func prepare(body []byte) prepared {
+func prepare(body []byte) *prepared {
 	sum := sha256.Sum256(body)
-	return prepared{body, `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}
+	return &prepared{compress.Prepared{Plain: body}, `"` + base64.RawURLEncoding.EncodeToString(sum[:15]) + `"`}
 }
 
 // New returns a Handler of the published contract, with the limits that searches have
@@ -54,13 +60,23 @@ func New(limits policy.SearchLimits) (*Handler, error) {
 	}
 	limits = limits.OrDefault()
 	document := limited(openapi.JSON, limits)
+	services, err := paths(document)
+	if err != nil {
+		return nil, err
+	}
 	return &Handler{
-		json:  [2]prepared{prepare(document), prepare(limited(openapi.JSON31, limits))},
-		yaml:  [2]prepared{prepare(limited(openapi.YAML, limits)), prepare(limited(openapi.YAML31, limits))},
-		proto: prepare(openapi.Descriptors),
-		page: sync.OnceValues(func() (prepared, error) {
-			body, err := render(document)
-			return prepare(body), err
+		json:     [2]*prepared{prepare(document), prepare(limited(openapi.JSON31, limits))},
+		yaml:     [2]*prepared{prepare(limited(openapi.YAML, limits)), prepare(limited(openapi.YAML31, limits))},
+		proto:    prepare(openapi.Descriptors),
+		icon:     prepare(icon),
+		services: services,
+		pages: sync.OnceValues(func() (map[string]*prepared, error) {
+			bodies, err := render(document)
+			pages := map[string]*prepared{}
+			for path, body := range bodies {
+				pages[path] = prepare(body)
+			}
+			return pages, err
 		}),
 	}, nil
 }
@@ -78,15 +94,30 @@ func limited(document []byte, limits policy.SearchLimits) []byte {
 
 // Routes returns the handler of each path.
 func (h *Handler) Routes() map[string]http.Handler {
-	return map[string]http.Handler{
+	routes := map[string]http.Handler{
 		"/openapi.json": public(versioned("application/json", &h.json)),
 		"/openapi.yaml": public(versioned("application/yaml", &h.yaml)),
 		"/proto": public(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Disposition", `inline; filename="writ.binpb"`)
 			serve(w, r, "application/x-protobuf", h.proto)
 		}),
-		"/docs": public(h.docs),
+		"/favicon.svg": public(h.favicon),
+		"/favicon.ico": public(h.favicon), // where browsers look by themselves
 	}
+	for _, path := range append([]string{pathDocs}, h.services...) {
+		routes[path] = public(h.docs)
+	}
+	return routes
+}
+
+// pathDocs is the path of the page about all; those of services are below it.
+const pathDocs = "/docs"
+
+//go:embed icon.svg
+var icon []byte
+
+func (h *Handler) favicon(w http.ResponseWriter, r *http.Request) {
+	serve(w, r, "image/svg+xml", h.icon)
 }
 
 // public lets any origin read what next serves, and nobody do more than read.
@@ -113,7 +144,7 @@ func public(next http.HandlerFunc) http.Handler {
 }
 
 // versioned serves a document in the OpenAPI version that is asked for.
-func versioned(contentType string, documents *[2]prepared) http.HandlerFunc {
+func versioned(contentType string, documents *[2]*prepared) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		asked := r.URL.Query()["version"]
 		switch {
@@ -127,11 +158,11 @@ func versioned(contentType string, documents *[2]prepared) http.HandlerFunc {
 	}
 }
 
-func serve(w http.ResponseWriter, r *http.Request, contentType string, p prepared) {
+func serve(w http.ResponseWriter, r *http.Request, contentType string, p *prepared) {
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Cache-Control", "public, max-age=300")
 	w.Header().Set("ETag", p.etag)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(p.body)) // If-None-Match, HEAD, Range
+	p.Serve(w, r)
 }
 
 // refuse writes a google.rpc.Status, the body of every refusal.
@@ -150,18 +181,20 @@ func refuse(w http.ResponseWriter, status, code int, message string) {
 	_, _ = w.Write(body)
 }
 
-// contentSecurityPolicy allows the one style sheet in the page, and no script,
-// image, font, form or frame.
-var contentSecurityPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", styleHash())
+// contentSecurityPolicy allows the style sheet and the script in the page, its icon
+// and its search, and no other image, font, form or frame.
+var contentSecurityPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+	hashOf(style), hashOf(script))
 
-func styleHash() string {
-	sum := sha256.Sum256([]byte(style))
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
 func (h *Handler) docs(w http.ResponseWriter, r *http.Request) {
-	page, err := h.page()
-	if err != nil { // a defect that the tests of this package find
+	pages, err := h.pages()
+	page := pages[r.URL.Path]
+	if err != nil || page == nil { // a defect that the tests of this package find
 		refuse(w, http.StatusInternalServerError, 13, "internal error")
 		return
 	}
@@ -172,10 +205,11 @@ func (h *Handler) docs(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header.Set("Content-Security-Policy", contentSecurityPolicy)
 	header.Set("Referrer-Policy", "no-referrer")
-	serve(w, r, "text/html; charset=utf-8", prepared{
-		body: bytes.ReplaceAll(page.body, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin))),
-		etag: prepare([]byte(page.etag + origin)).etag,
-	})
+	body := bytes.ReplaceAll(page.Plain, []byte(originPlaceholder), []byte(template.HTMLEscapeString(origin)))
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Cache-Control", "public, max-age=300")
+	header.Set("ETag", prepare([]byte(page.etag+origin)).etag)
+	compress.Serve(w, r, body)
 }
 
 // plainHost is what may stand in a command that people paste into a shell.

@@ -16,6 +16,9 @@ var pageText string
 //go:embed page.css
 var style string
 
+//go:embed page.js
+var script string
+
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"prose": prose,
 	"path":  pathHTML,
@@ -28,18 +31,21 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 // request goes.
 const originPlaceholder = "origin.invalid"
 
-// page is what page.html shows.
+// page is what page.html shows: of all services, or of one.
 type page struct {
 	Style    template.HTML
+	Script   template.HTML
 	Version  string
 	Origin   string
 	License  struct{ Name, URL string }
 	Services []service
 	Shared   []refusal
+	Service  *service // the one that the page is about; nil on the page about all
 }
 
 type service struct {
 	Name, Title, Description string
+	Href                     string // of its page
 	Package                  string // of the proto, empty for hand-written paths
 	Operations               []*entryView
 }
@@ -97,8 +103,27 @@ type row struct {
 
 type value struct{ Name, Description string }
 
-// render returns the page of an OpenAPI document.
-func render(text []byte) ([]byte, error) {
+// paths returns the paths of the pages of services.
+func paths(text []byte) ([]string, error) {
+	var doc struct{ Tags []struct{ Name string } }
+	if err := json.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	var all []string
+	for _, tag := range doc.Tags {
+		all = append(all, pathOf(tag.Name))
+	}
+	return all, nil
+}
+
+// pathOf returns the path of the page of a service: ServiceUserSchemas is at
+// /docs/user-schemas.
+func pathOf(tag string) string {
+	return pathDocs + "/" + strings.ReplaceAll(strings.ToLower(spaced(strings.TrimPrefix(tag, "Service"))), " ", "-")
+}
+
+// render returns the pages of an OpenAPI document by path.
+func render(text []byte) (map[string][]byte, error) {
 	var doc document
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return nil, err
@@ -107,11 +132,23 @@ func render(text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, view); err != nil {
+	pages := map[string][]byte{}
+	put := func(path string) error {
+		var b bytes.Buffer
+		err := pageTemplate.Execute(&b, view)
+		pages[path] = b.Bytes()
+		return err
+	}
+	if err := put(pathDocs); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	for i := range view.Services {
+		view.Service = &view.Services[i]
+		if err := put(view.Service.Href); err != nil {
+			return nil, err
+		}
+	}
+	return pages, nil
 }
 
 type builder struct{ doc *document }
@@ -139,14 +176,15 @@ var verbs = []string{"get", "put", "post", "delete", "patch", "head", "options",
 
 func (b *builder) page() (*page, error) {
 	p := &page{
-		Style:   template.HTML("<style>" + style + "</style>"), //nolint:gosec // our own file
+		Style:   template.HTML("<style>" + style + "</style>"),    //nolint:gosec // our own file
+		Script:  template.HTML("<script>" + script + "</script>"), //nolint:gosec // our own file
 		Version: b.doc.Info.Version,
 		Origin:  originPlaceholder,
 		License: b.doc.Info.License,
 	}
 	byTag := map[string]*service{}
 	for _, tag := range b.doc.Tags {
-		p.Services = append(p.Services, service{Name: tag.Name, Title: spaced(strings.TrimPrefix(tag.Name, "Service")), Description: tag.Description})
+		p.Services = append(p.Services, service{Name: tag.Name, Title: spaced(strings.TrimPrefix(tag.Name, "Service")), Href: pathOf(tag.Name), Description: tag.Description})
 	}
 	for i := range p.Services {
 		byTag[p.Services[i].Name] = &p.Services[i]

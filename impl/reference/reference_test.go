@@ -55,6 +55,9 @@ func TestHeaders(t *testing.T) {
 		"/openapi.yaml": "application/yaml",
 		"/proto":        "application/x-protobuf",
 		"/docs":         "text/html; charset=utf-8",
+		"/docs/actions": "text/html; charset=utf-8",
+		"/favicon.svg":  "image/svg+xml",
+		"/favicon.ico":  "image/svg+xml",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -190,9 +193,53 @@ func article(t *testing.T, page, id string) string {
 	return html.UnescapeString(markup.ReplaceAllString(text, ""))
 }
 
+// pages returns all pages, one after the other.
+func pages(t *testing.T, mux http.Handler) string {
+	t.Helper()
+	h, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for path := range h.Routes() {
+		if strings.HasPrefix(path, "/docs") {
+			all.WriteString(do(mux, http.MethodGet, path).Body.String())
+		}
+	}
+	return all.String()
+}
+
+func TestNoPageIsLong(t *testing.T) {
+	t.Parallel()
+	mux := newServer(t)
+	h, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := range h.Routes() {
+		if !strings.HasPrefix(path, "/docs") {
+			continue
+		}
+		plain := do(mux, http.MethodGet, path)
+		if elements := len(regexp.MustCompile(`<[a-z]`).FindAllString(plain.Body.String(), -1)); elements > 8000 {
+			t.Errorf("%s has %d elements", path, elements)
+		}
+		for _, encoding := range []string{"gzip", "zstd"} {
+			got := do(mux, http.MethodGet, path, "Accept-Encoding", encoding)
+			if got.Header().Get("Content-Encoding") != encoding || got.Body.Len() > 60<<10 || got.Header().Get("ETag") == plain.Header().Get("ETag") || got.Header().Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%s by %s: %d bytes, %v", path, encoding, got.Body.Len(), got.Header())
+			}
+			if again := do(mux, http.MethodGet, path, "Accept-Encoding", encoding, "If-None-Match", got.Header().Get("ETag")); again.Code != http.StatusNotModified {
+				t.Errorf("%s by %s again: got %d", path, encoding, again.Code)
+			}
+		}
+	}
+}
+
 func TestEveryOperationIsOnThePage(t *testing.T) {
 	t.Parallel()
-	page := do(newServer(t), http.MethodGet, "/docs").Body.String()
+	mux := newServer(t)
+	contents, page := do(mux, http.MethodGet, "/docs").Body.String(), pages(t, mux)
 	for id, operation := range operations(t) {
 		text := article(t, page, id)
 		want := []string{operation["verb"].(string), operation["path"].(string), operation["summary"].(string)}
@@ -223,8 +270,10 @@ func TestEveryOperationIsOnThePage(t *testing.T) {
 				t.Errorf("%s: %q is not on the page", id, part)
 			}
 		}
-		if strings.Count(page, `href="#`+id+`"`) < 2 {
-			t.Errorf("%s is not in the contents", id)
+		// Where it was when there was one page, a link leads on to where it is.
+		href := regexp.MustCompile(`<li id="` + id + `"><a href="(/docs/[a-z-]+)#` + id + `">`).FindStringSubmatch(contents)
+		if href == nil || !strings.Contains(do(mux, http.MethodGet, href[1]).Body.String(), `<article id="`+id+`">`) {
+			t.Errorf("%s is not in the contents, or its link leads elsewhere: %v", id, href)
 		}
 	}
 	text := article(t, page, "CreateTarget")
@@ -235,33 +284,49 @@ func TestEveryOperationIsOnThePage(t *testing.T) {
 	}
 }
 
-func TestPageIsSelfContained(t *testing.T) {
+func TestPagesAreSelfContained(t *testing.T) {
 	t.Parallel()
-	got := do(newServer(t), http.MethodGet, "/docs")
-	page := got.Body.String()
-	_, after, _ := strings.Cut(page, "<style>")
-	css, _, _ := strings.Cut(after, "</style>")
-	sum := sha256.Sum256([]byte(css))
-	want := "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	if policy := got.Header().Get("Content-Security-Policy"); policy != want {
-		t.Errorf("got policy %s, want %s", policy, want)
-	}
-	if got := got.Header().Get("Referrer-Policy"); got != "no-referrer" {
-		t.Errorf("got Referrer-Policy %q", got)
-	}
-	for _, foreign := range []string{"<script", "<link", "<img", "<iframe", " src=", " style=", " on", "@import", "url("} {
-		if foreign != " on" && strings.Contains(page, foreign) || regexp.MustCompile(`<[^>]+ on[a-z]+=`).MatchString(page) {
-			t.Errorf("the page has %q", foreign)
+	mux := newServer(t)
+	for _, path := range []string{"/docs", "/docs/actions"} {
+		got := do(mux, http.MethodGet, path)
+		page := got.Body.String()
+		hash := func(element string) string {
+			_, after, _ := strings.Cut(page, "<"+element+">")
+			text, _, _ := strings.Cut(after, "</"+element+">")
+			sum := sha256.Sum256([]byte(text))
+			return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 		}
-	}
-	for _, link := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-		target, isAnchor := strings.CutPrefix(link[1], "#")
-		if isAnchor && strings.Count(page, `id="`+target+`"`) != 1 || !isAnchor && !strings.HasPrefix(link[1], "/") {
-			t.Errorf("%s leads nowhere", link[1])
+		want := "default-src 'none'; style-src " + hash("style") + "; script-src " + hash("script") + "; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+		if policy := got.Header().Get("Content-Security-Policy"); policy != want {
+			t.Errorf("got policy %s, want %s", policy, want)
 		}
-	}
-	if strings.Contains(page, originPlaceholder) {
-		t.Error("the origin was not filled in")
+		if got := got.Header().Get("Referrer-Policy"); got != "no-referrer" {
+			t.Errorf("got Referrer-Policy %q", got)
+		}
+		if strings.Count(page, "<link") != 1 || strings.Count(page, "<script") != 1 {
+			t.Errorf("%s loads more than its icon", path)
+		}
+		for _, foreign := range []string{"<img", "<iframe", " src=", " style=", " on", "@import", "url("} {
+			if foreign != " on" && strings.Contains(page, foreign) || regexp.MustCompile(`<[^>]+ on[a-z]+=`).MatchString(page) {
+				t.Errorf("the page has %q", foreign)
+			}
+		}
+		for _, link := range regexp.MustCompile(`href="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			elsewhere, target, isAnchor := strings.Cut(link[1], "#")
+			there := page
+			if elsewhere != "" {
+				answer := do(mux, http.MethodGet, elsewhere)
+				if there = answer.Body.String(); answer.Code != http.StatusOK {
+					t.Errorf("%s leads nowhere", link[1])
+				}
+			}
+			if isAnchor && strings.Count(there, `id="`+target+`"`) != 1 {
+				t.Errorf("%s leads nowhere", link[1])
+			}
+		}
+		if strings.Contains(page, originPlaceholder) {
+			t.Error("the origin was not filled in")
+		}
 	}
 }
 
@@ -272,10 +337,10 @@ func TestOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	get := func(host string) *httptest.ResponseRecorder {
-		r := httptest.NewRequest(http.MethodGet, "/docs", nil)
+		r := httptest.NewRequest(http.MethodGet, "/docs/actions", nil)
 		r.Host = host
 		w := httptest.NewRecorder()
-		h.Routes()["/docs"].ServeHTTP(w, r)
+		h.Routes()["/docs/actions"].ServeHTTP(w, r)
 		return w
 	}
 	for host, want := range map[string]string{
@@ -303,7 +368,7 @@ func TestOrigin(t *testing.T) {
 // Every text of a document is escaped, and a type within itself ends.
 func TestRenderEscapes(t *testing.T) {
 	t.Parallel()
-	page, err := render([]byte(`{
+	made, err := render([]byte(`{
 		"info": {"version": "<i>1</i>"},
 		"tags": [{"name": "T", "description": "<i>tag</i>"}],
 		"paths": {"/a/{<i>}": {"post": {
@@ -325,11 +390,12 @@ func TestRenderEscapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(page), "<i>") {
-		at := strings.Index(string(page), "<i>")
+	page := string(made["/docs"]) + string(made["/docs/t"])
+	if strings.Contains(page, "<i>") {
+		at := strings.Index(page, "<i>")
 		t.Errorf("not escaped: %s", page[max(0, at-200):at+20])
 	}
-	text := article(t, string(page), "Op")
+	text := article(t, page, "Op")
 	for _, part := range []string{"list of objects", "map to object", "The same fields as above.", `-d '{`, `it'\''s <i>`} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page does not say %q", part)
@@ -356,7 +422,7 @@ func TestCommandsWork(t *testing.T) {
 	calls := make(chan call, 1)
 	mux := newServer(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/docs" {
+		if strings.HasPrefix(r.URL.Path, "/docs") {
 			mux.ServeHTTP(w, r)
 			return
 		}
@@ -364,15 +430,22 @@ func TestCommandsWork(t *testing.T) {
 		calls <- call{r.Method, r.URL.Path, r.Header.Get("Authorization"), r.Header.Get("Content-Type"), string(body)}
 	}))
 	defer server.Close()
-	answer, err := http.Get(server.URL + "/docs")
+	var page strings.Builder
+	h, err := New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, _ := io.ReadAll(answer.Body)
-	answer.Body.Close()
+	for _, path := range h.services {
+		answer, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(&page, answer.Body)
+		answer.Body.Close()
+	}
 
 	for id, operation := range operations(t) {
-		_, after, _ := strings.Cut(string(page), `<article id="`+id+`">`)
+		_, after, _ := strings.Cut(page.String(), `<article id="`+id+`">`)
 		_, after, _ = strings.Cut(after, `<pre tabindex="0" role="group"`)
 		_, after, _ = strings.Cut(after, ">")
 		command, _, _ := strings.Cut(after, "</pre>")

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
+	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 )
@@ -21,6 +22,10 @@ type exchange struct {
 	request policy.Request
 	status  int
 	http1   bool
+	// encoding is what the answer may be compressed by. Then its head waits for the
+	// body: see compressed.
+	encoding compress.Encoding
+	waiting  bool
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -31,19 +36,38 @@ func (e *exchange) WriteHeader(status int) {
 			e.Header().Set("Connection", "close")
 		}
 	}
-	e.ResponseWriter.WriteHeader(status)
+	if e.waiting = e.encoding != ""; !e.waiting {
+		e.ResponseWriter.WriteHeader(status)
+	}
 }
 
 // Write implements http.ResponseWriter.
 func (e *exchange) Write(p []byte) (int, error) {
 	if e.status == 0 {
-		e.status = http.StatusOK
+		e.WriteHeader(http.StatusOK)
 	}
-	return e.ResponseWriter.Write(p)
+	written := len(p)
+	if e.waiting {
+		p = e.compressed(p)
+		e.finish()
+	}
+	if n, err := e.ResponseWriter.Write(p); err != nil {
+		return min(n, written), err
+	}
+	return written, nil
+}
+
+// finish writes a head that waits.
+func (e *exchange) finish() {
+	if e.waiting {
+		e.waiting = false
+		e.ResponseWriter.WriteHeader(e.status)
+	}
 }
 
 // Flush implements http.Flusher, which gRPC asks for.
 func (e *exchange) Flush() {
+	e.finish()
 	_ = http.NewResponseController(e.ResponseWriter).Flush() // what cannot be flushed arrives later
 }
 
@@ -78,6 +102,7 @@ func (s *Server) logExchange(ctx context.Context, e *exchange, method string, be
 	if isProbe(e.request.Route) && e.status == http.StatusOK {
 		level = min(level, slog.LevelDebug)
 	}
+	e.finish()
 	if s.Logger.Enabled(ctx, level) {
 		s.writeAccess(ctx, level, &e.request, knownMethod(method), slog.Int("status", e.status), begun)
 	}

@@ -13,6 +13,7 @@ import (
 
 	oauthapi "github.com/writ-id/writ/gen/oauth"
 	"github.com/writ-id/writ/gen/openapi"
+	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/form"
 	"github.com/writ-id/writ/impl/message"
@@ -36,7 +37,9 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 	if s.Dev != nil {
 		exact["/_dev/messages"] = s.Dev.only(message.Handler(s.DB))
 		exact["/_dev/clock"] = s.Dev.only(s.Dev.Clock)
-		exact["/_dev/database"] = s.Dev.only(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, s.Dev.Database+"\n") }))
+		exact["/_dev/database"] = s.Dev.only(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			writePlain(w, http.StatusOK, s.Dev.Database+"\n")
+		}))
 	}
 	public, pages := withLimit(s.oauth()), withLimit(s.pages.Handler())
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -68,6 +71,11 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		}
 		switch {
 		case isPublic(r.URL.Path):
+			// What holds tokens stays as it is, and so do the pages: a foreign page can have
+			// them asked for, and their length would tell of their secrets (BREACH).
+			if oauth.IsDocument(r) {
+				w.encoding = compress.Accepted(r.Header)
+			}
 			receive(form.MaxBytes, public)
 			return
 		case r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/login/"):
@@ -78,6 +86,7 @@ func (s *Server) handler(rest *rest, procedures map[string]http.Handler, contrac
 		}
 		header["Cache-Control"] = noStore
 		if mux := rest.find(r.URL.Path); mux != nil {
+			w.encoding = compress.Accepted(r.Header) // whoever calls shows a token: no foreign page can
 			receive(policy.MaxRequestBytes, mux)
 		} else if handler, ok := procedures[r.URL.Path]; ok && r.URL.RawPath == "" { // a procedure has one spelling
 			request.Route = r.URL.Path
@@ -218,11 +227,14 @@ func plainID(id string, newID func() string) string {
 func serveLive(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, "ok\n") }
 
 // serveSeedSchema serves the JSON Schema of seed files to editors.
-func serveSeedSchema(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "application/schema+json")
-	w.Header().Set("Access-Control-Allow-Origin", "*")
-	_, _ = w.Write(openapi.SeedSchema)
+func serveSeedSchema(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", "application/schema+json")
+	header.Set("Access-Control-Allow-Origin", "*")
+	seedSchema.Serve(w, r)
 }
+
+var seedSchema = &compress.Prepared{Plain: openapi.SeedSchema}
 
 func (s *Server) serveReady(w http.ResponseWriter, r *http.Request) {
 	if err := s.Ready(r.Context()); err != nil {

@@ -274,8 +274,8 @@ func TestARevokedKeyIsGoneAtOnce(t *testing.T) {
 	if err := w.nodes[0].Keeper.Revoke(t.Context(), instance, first); err == nil {
 		t.Error("it is revoked twice")
 	}
-	for deadline := time.Now().Add(3 * time.Second); w.verifies(1, token, first, signing.RS256); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for asked := 0; w.verifies(1, token, first, signing.RS256); time.Sleep(10 * time.Millisecond) {
+		if asked++; asked > 300 {
 			t.Fatal("the other node did not see it (REL-063)")
 		}
 	}

@@ -4,7 +4,7 @@
 SELECT s.id, s.token_hash, s.user_id::text AS user_id, u.org_id::text AS org_id, u.display_name,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
     (u.user_type = 1 AND u.state = 1 AND o.state = 1)::bool AS is_active,
-    u.password_change_required, u.password_changed, u.generation,
+    u.password_change_required, u.password_changed, u.generation, u.failed_otp_attempts, u.failed_otp_until,
     s.expiration_date, s.password_verified_at, s.totp_verified_at, s.otp_sms_verified_at, s.otp_email_verified_at,
     coalesce(f.has_totp, false)::bool AS has_totp, coalesce(f.sms_address, '')::text AS sms_address, coalesce(f.email_address, '')::text AS email_address
 FROM sessions s
