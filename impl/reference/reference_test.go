@@ -196,7 +196,7 @@ func article(t *testing.T, page, id string) string {
 // pages returns all pages, one after the other.
 func pages(t *testing.T, mux http.Handler) string {
 	t.Helper()
-	h, err := New()
+	h, err := New(policy.SearchLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func pages(t *testing.T, mux http.Handler) string {
 func TestNoPageIsLong(t *testing.T) {
 	t.Parallel()
 	mux := newServer(t)
-	h, err := New()
+	h, err := New(policy.SearchLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
