@@ -431,7 +431,7 @@ func TestCommandsWork(t *testing.T) {
 	}))
 	defer server.Close()
 	var page strings.Builder
-	h, err := New()
+	h, err := New(policy.SearchLimits{})
 	if err != nil {
 		t.Fatal(err)
 	}
