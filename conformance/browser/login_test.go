@@ -171,6 +171,8 @@ func TestLogoutWithoutHint(t *testing.T) {
 	login.finish(t)
 
 	b.open(s.app.logoutAddress(nil))
+	b.wantText("Sign out?")
+	b.submit()
 	b.wantText("You are signed out")
 	b.picture("signedout")
 	b.open(s.app.begin().address)

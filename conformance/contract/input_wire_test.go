@@ -98,7 +98,7 @@ func wrongWire() []wrong {
 		row("invalid UTF-8", read, text(1, "a\xff"), malformed, ""),
 		row("invalid UTF-8 below", create, message(1, text(1, "\xed\xa0\x80")), malformed, ""),
 		row("20,000 messages in one another", search, message(3, nested), malformed, ""),
-		large("a message of 10 MiB", read, text(1, strings.Repeat("a", 10<<20))),
+		large("a message of 3 MiB", read, text(1, strings.Repeat("a", 3<<20))), // above 4 the libraries cut it off,
 		large("a message of one byte too many", read, text(1, strings.Repeat("a", 1<<20-3))),
 	}
 }

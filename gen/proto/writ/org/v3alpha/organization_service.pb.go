@@ -1351,14 +1351,14 @@ const file_writ_org_v3alpha_organization_service_proto_rawDesc = "" +
 	"%ORGANIZATION_FIELD_NAME_CREATION_DATE\x10\x02\x12'\n" +
 	"#ORGANIZATION_FIELD_NAME_CHANGE_DATE\x10\x03\x12 \n" +
 	"\x1cORGANIZATION_FIELD_NAME_NAME\x10\x04\x12!\n" +
-	"\x1dORGANIZATION_FIELD_NAME_STATE\x10\x052\xf7\r\n" +
+	"\x1dORGANIZATION_FIELD_NAME_STATE\x10\x052\xf8\r\n" +
 	"\x14ServiceOrganizations\x12\xc0\x01\n" +
 	"\x12CreateOrganization\x12+.writ.org.v3alpha.CreateOrganizationRequest\x1a,.writ.org.v3alpha.CreateOrganizationResponse\"O\xca\xc1\x18\x15\n" +
 	"\x02\xc9\x01\x12\n" +
 	"org.create\x18\x01*\x01\x02\x82\xd3\xe4\x93\x020:\forganization\" /resources/v3alpha/organizations\x12\xc0\x01\n" +
-	"\x11PatchOrganization\x12*.writ.org.v3alpha.PatchOrganizationRequest\x1a+.writ.org.v3alpha.PatchOrganizationResponse\"R\xca\xc1\x18\x13\x12\torg.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x025:\forganization2%/resources/v3alpha/organizations/{id}\x12\xb5\x01\n" +
-	"\x12DeleteOrganization\x12+.writ.org.v3alpha.DeleteOrganizationRequest\x1a,.writ.org.v3alpha.DeleteOrganizationResponse\"D\xca\xc1\x18\x13\x12\n" +
-	"org.delete\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02'*%/resources/v3alpha/organizations/{id}\x12\xaa\x01\n" +
+	"\x11PatchOrganization\x12*.writ.org.v3alpha.PatchOrganizationRequest\x1a+.writ.org.v3alpha.PatchOrganizationResponse\"R\xca\xc1\x18\x13\x12\torg.write\x18\x01*\x02\x01\x020\x01\x82\xd3\xe4\x93\x025:\forganization2%/resources/v3alpha/organizations/{id}\x12\xb6\x01\n" +
+	"\x12DeleteOrganization\x12+.writ.org.v3alpha.DeleteOrganizationRequest\x1a,.writ.org.v3alpha.DeleteOrganizationResponse\"E\xca\xc1\x18\x14\x12\n" +
+	"org.delete\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x02'*%/resources/v3alpha/organizations/{id}\x12\xaa\x01\n" +
 	"\x0fGetOrganization\x12(.writ.org.v3alpha.GetOrganizationRequest\x1a).writ.org.v3alpha.GetOrganizationResponse\"B\xca\xc1\x18\x11\x12\borg.read\x18\x01*\x01\x010\x01\x82\xd3\xe4\x93\x02'\x12%/resources/v3alpha/organizations/{id}\x12\xc3\x01\n" +
 	"\x13SearchOrganizations\x12,.writ.org.v3alpha.SearchOrganizationsRequest\x1a-.writ.org.v3alpha.SearchOrganizationsResponse\"O\xca\xc1\x18\x12\x12\borg.read\x18\x01\"\x02\x02\x030\x01\x82\xd3\xe4\x93\x023:\afilters\"(/resources/v3alpha/organizations/_search\x12\xc5\x01\n" +
 	"\x14ActivateOrganization\x12-.writ.org.v3alpha.ActivateOrganizationRequest\x1a..writ.org.v3alpha.ActivateOrganizationResponse\"N\xca\xc1\x18\x13\x12\torg.write\x18\x01*\x02\x01\x030\x01\x82\xd3\xe4\x93\x021\"//resources/v3alpha/organizations/{id}/_activate\x12\xcd\x01\n" +
