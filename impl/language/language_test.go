@@ -98,7 +98,7 @@ func TestLanguagesAreSupportedTagsInCanonicalForm(t *testing.T) {
 	} {
 		for _, body := range []string{`{"defaultLanguage":{"key":%q}}`, `{"restrictedLanguages":{"languages":[{"key":"en"},{"key":%q}]}}`} {
 			got := c.Do("owner", "PATCH", languages, fmt.Sprintf(body, key))
-			if got.Status != 400 || !strings.Contains(got.Body, want) || !strings.Contains(got.Body, "settings.") {
+			if got.Status != 400 || !strings.Contains(got.Body, want) || !strings.Contains(got.Body, `"field":"`) {
 				t.Errorf("%q: got %d %s, want 400 %s", key, got.Status, got.Body, want)
 			}
 		}
