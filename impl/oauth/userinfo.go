@@ -74,7 +74,7 @@ func (c *call) bearer(formToken string) (string, *Refusal) {
 // failBearer refuses an access token (RFC 6750, section 3). A request that shows
 // none learns no more than how to authenticate.
 func (c *call) failBearer(refusal *Refusal) {
-	c.refusalOf(c.r, refusal)
+	_ = c.refusalOf(c.r, refusal)
 	challenge := `Bearer realm="` + c.issuer + `"`
 	if refusal.Code != string(oauth.InvalidRequest) {
 		challenge += `, error="` + refusal.Code + `", error_description="` + refusal.Description + `"`

@@ -121,11 +121,10 @@ func MarkRefused(request proto.Message, refusal *fault.Error) {
 func marked(number protowire.Number, value []byte) *fault.Error {
 	text, _ := protowire.ConsumeString(value)
 	text, ours := strings.CutPrefix(text, refusalKey)
-	refusal := &fault.Error{}
-	if number != refusalField || !ours || json.Unmarshal([]byte(text), refusal) != nil {
-		return nil
+	if refusal := (&fault.Error{}); number == refusalField && ours && json.Unmarshal([]byte(text), refusal) == nil {
+		return refusal
 	}
-	return refusal
+	return nil
 }
 
 // checkWire walks what is set in m.
