@@ -273,6 +273,9 @@ func TestREL022_OneOfManyParallelFirstsCreates(t *testing.T) {
 			calls.Go(func() {
 				body := fmt.Sprintf(`{"condition":%s,"targets":["%s","%s"]}`, condition, ids[i%4], ids[(i+1)%4])
 				got := c.call(i%2, "a.example", a, http.MethodPost, executions, body)
+				for got.status == http.StatusServiceUnavailable && strings.Contains(got.body, `"OVERLOADED"`) { // on a slow machine: nothing was done
+					got = c.call(i%2, "a.example", a, http.MethodPost, executions, body)
+				}
 				mu.Lock()
 				defer mu.Unlock()
 				counts[got.status]++
