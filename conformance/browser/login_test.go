@@ -300,7 +300,7 @@ func TestKeyboard(t *testing.T) {
 	b.do(chromedp.KeyEvent(who.LoginName))
 	b.leave(chromedp.KeyEvent(kb.Enter))
 	b.wait("document.activeElement.id === 'password'", "focus in the field")
-	for _, want := range []string{"submit", "Forgot your password?", "cancel"} {
+	for _, want := range []string{"Show", "submit", "Forgot your password?", "cancel"} {
 		b.press(kb.Tab)
 		if got, _ := eval[string](b, "document.activeElement.id || document.activeElement.textContent"); got != want {
 			t.Errorf("Tab leads to %q, want %q", got, want)
@@ -310,11 +310,11 @@ func TestKeyboard(t *testing.T) {
 		}
 	}
 	b.picture("password-focus")
-	for range 3 {
+	for range 4 {
 		b.do(chromedp.KeyEvent(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift)))
 	}
 	b.wait("document.activeElement.id === 'password'", "way back by Shift+Tab")
-	b.do(chromedp.KeyEvent(who.Password), chromedp.KeyEvent(kb.Tab))
+	b.do(chromedp.KeyEvent(who.Password), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Tab))
 	b.leave(chromedp.KeyEvent(kb.Enter))
 	b.arrive(s.app)
 	login.finish(t).wantUser(t, who)
