@@ -24,7 +24,7 @@ public class Client {
     System.out.println("read " + (read.getRestRequestResponse() == null ? "None" : read));
 
     TargetSearchFilter byName = new TargetSearchFilter().name(new TargetNameFilter().name(name.toUpperCase()).method(TextFilterMethod.TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE));
-    SearchTargetsReply found = actions.searchTargets(List.of(byName), null, 10L, true, TargetFieldName.TARGET_FIELD_NAME_NAME);
+    SearchTargetsReply found = actions.searchTargets(null, 10L, true, TargetFieldName.TARGET_FIELD_NAME_NAME, List.of(byName));
     check(found.getResult().size() == 1 && found.getResult().get(0).getDetails().getId().equals(id) && found.getDetails().getEndOfList(), found);
     System.out.println("found " + found.getDetails().getTotalResult());
 

@@ -21,7 +21,7 @@ with openapi_client.ApiClient(settings) as client:
     print("read", read.target.rest_request_response)
 
     by_name = TargetSearchFilter(name=TargetNameFilter(name=name.upper(), method=TextFilterMethod.TEXT_FILTER_METHOD_EQUALS_IGNORE_CASE))
-    found = actions.search_targets([by_name], query_limit=10, query_asc=True, sorting_column=TargetFieldName.TARGET_FIELD_NAME_NAME)
+    found = actions.search_targets(target_search_filter=[by_name], query_limit=10, query_asc=True, sorting_column=TargetFieldName.TARGET_FIELD_NAME_NAME)
     assert [each.details.id for each in found.result] == [id] and found.details.end_of_list
     print("found", found.details.total_result)
 

@@ -29,7 +29,7 @@ async fn main() {
     by_name.name = Some(name.to_uppercase());
     by_name.method = Some(TextFilterMethod::TextFilterMethodEqualsIgnoreCase);
     let filter = TargetSearchFilter { name: Some(Box::new(by_name)), ..Default::default() };
-    let found = actions::search_targets(&settings, vec![filter], None, Some(10), Some(true), Some(TargetFieldName::TargetFieldNameName)).await.unwrap();
+    let found = actions::search_targets(&settings, None, Some(10), Some(true), Some(TargetFieldName::TargetFieldNameName), Some(vec![filter])).await.unwrap();
     assert_eq!(found.result.iter().map(|each| &each.details.id).collect::<Vec<_>>(), [&id]);
     assert!(found.details.end_of_list);
     println!("found {}", found.details.total_result);
@@ -39,7 +39,7 @@ async fn main() {
         rest_request_response: Some(Box::new(RestRequestResponse::new("https://hooks.example/b".to_string()))),
         ..Default::default()
     };
-    actions::patch_target(&settings, &id, patch).await.unwrap();
+    actions::patch_target(&settings, &id, Some(patch)).await.unwrap();
     let patched = actions::get_target(&settings, &id).await.unwrap().target.target;
     assert_eq!((patched.name, patched.timeout, patched.rest_webhook), (name, "5s".to_string(), None));
     println!("patched {}", patched.rest_request_response.unwrap().url);
