@@ -239,8 +239,7 @@ func (g *generator) body(m *method) *requestBody {
 	}
 	var content mediaType
 	f := m.bodyField()
-	// No filters and no changes need no body.
-	body := &requestBody{Required: m.verb != "patch" && (f == nil || !f.IsList())}
+	body := &requestBody{}
 	if f != nil {
 		body.Description = comment(f)
 		content.Schema = g.property(f, inBody)
@@ -253,7 +252,9 @@ func (g *generator) body(m *method) *requestBody {
 		content.Schema = &schema{Ref: schemaRef + string(m.desc.Input().Name())}
 		content.Example = g.exampleMessage(m.desc.Input(), m.inPath, nil)
 	}
-	body.Content = map[string]mediaType{jsonType: content}
+	// No filters and no changes need no body.
+	mayLack := m.verb == "patch" || f != nil && f.IsList() && content.Schema.MinItems == nil
+	body.Required, body.Content = !mayLack, map[string]mediaType{jsonType: content}
 	return body
 }
 
