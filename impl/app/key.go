@@ -44,7 +44,13 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 
 // DeleteAppKey deletes a key of an application.
 func (s *Service) DeleteAppKey(ctx context.Context, req *appv3.DeleteAppKeyRequest) (*appv3.DeleteAppKeyResponse, error) {
-	details, err := s.keys.Delete(ctx, req.GetId(), &eventv1.ApplicationKeyRemoved{}, nil, resource.Key{Column: "app_id", Value: req.GetAppId()})
+	details, err := s.keys.Delete(ctx, req.GetId(), &eventv1.ApplicationKeyRemoved{}, func(tx pgx.Tx, key *db.AppKey) error {
+		app, err := s.apps.Hold(ctx, tx, key.AppID)
+		if err != nil {
+			return err
+		}
+		return mayConfigure(ctx, app)
+	}, resource.Key{Column: "app_id", Value: req.GetAppId()})
 	return &appv3.DeleteAppKeyResponse{Details: details}, err
 }
 

@@ -66,11 +66,13 @@ func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
 	if got := w.a.api(owner, http.MethodPost, appsPath+w.a.apps["web"].ID+"/_trust", ""); got.Status != http.StatusForbidden {
 		t.Errorf("an owner of the organization trusts: %d %s", got.Status, got.Text)
 	}
+	key := w.a.must(http.MethodPost, appsPath+w.a.apps["web"].ID+"/keys", "{}")["details"].(map[string]any)["id"].(string)
 	w.a.must(http.MethodPost, appsPath+w.a.apps["web"].ID+"/_trust", "")
 	for what, got := range map[string]*answer{
 		"redirect URIs": w.a.api(owner, http.MethodPatch, appsPath+w.a.apps["web"].ID, `{"oidc":{"redirectUris":{"uris":["https://evil.example/cb"]}}}`),
 		"secret":        w.a.api(owner, http.MethodPost, appsPath+w.a.apps["web"].ID+"/_regenerate_secret", "{}"),
 		"key":           w.a.api(owner, http.MethodPost, appsPath+w.a.apps["web"].ID+"/keys", "{}"),
+		"key that is":   w.a.api(owner, http.MethodDelete, appsPath+w.a.apps["web"].ID+"/keys/"+key, ""),
 	} {
 		if got.Status != http.StatusForbidden || got.reason() != "APP_TRUSTED" {
 			t.Errorf("an owner of the organization changes the %s: %d %s", what, got.Status, got.Text)
