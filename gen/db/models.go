@@ -151,6 +151,20 @@ type Instance struct {
 	ChangeDate             time.Time `db:"change_date"`
 }
 
+type InstanceRow struct {
+	ID                     string    `db:"id"`
+	Name                   string    `db:"name"`
+	DefaultOrg             string    `db:"default_org"`
+	Sequence               int64     `db:"sequence"`
+	CreationDate           time.Time `db:"creation_date"`
+	ChangeDate             time.Time `db:"change_date"`
+	NameFolded             string    `db:"name_folded"`
+	Blocked                bool      `db:"blocked"`
+	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
+	AllowRegistration      bool      `db:"allow_registration"`
+	PrimaryDomain          string    `db:"primary_domain"`
+}
+
 type LanguageSetting struct {
 	InstanceID          string    `db:"instance_id"`
 	OrgID               string    `db:"org_id"`
@@ -252,6 +266,19 @@ type Organization struct {
 	ChangeDate   time.Time `db:"change_date"`
 }
 
+type OrganizationRow struct {
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	Name          string    `db:"name"`
+	Sequence      int64     `db:"sequence"`
+	CreationDate  time.Time `db:"creation_date"`
+	ChangeDate    time.Time `db:"change_date"`
+	NameFolded    string    `db:"name_folded"`
+	State         int16     `db:"state"`
+	PrimaryDomain string    `db:"primary_domain"`
+	IsDefault     bool      `db:"is_default"`
+}
+
 type PersonalAccessToken struct {
 	InstanceID     string     `db:"instance_id"`
 	ID             string     `db:"id"`
@@ -341,6 +368,30 @@ type Session struct {
 	Sequence           int64           `db:"sequence"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
+}
+
+type SessionRow struct {
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+	OrgID              *string         `db:"org_id"`
+	UserID             *string         `db:"user_id"`
+	Creator            string          `db:"creator"`
+	TokenHash          []byte          `db:"token_hash"`
+	ExpirationDate     *time.Time      `db:"expiration_date"`
+	FingerprintID      string          `db:"fingerprint_id"`
+	Ip                 string          `db:"ip"`
+	Description        string          `db:"description"`
+	Metadata           json.RawMessage `db:"metadata"`
+	UserVerifiedAt     *time.Time      `db:"user_verified_at"`
+	PasswordVerifiedAt *time.Time      `db:"password_verified_at"`
+	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
+	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
+	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	Sequence           int64           `db:"sequence"`
+	CreationDate       time.Time       `db:"creation_date"`
+	ChangeDate         time.Time       `db:"change_date"`
+	LoginName          string          `db:"login_name"`
+	DisplayName        string          `db:"display_name"`
 }
 
 type SigningKey struct {
@@ -471,6 +522,61 @@ type UserMetadatum struct {
 	Sequence     int64     `db:"sequence"`
 	CreationDate time.Time `db:"creation_date"`
 	ChangeDate   time.Time `db:"change_date"`
+}
+
+type UserRow struct {
+	InstanceID             string          `db:"instance_id"`
+	ID                     string          `db:"id"`
+	OrgID                  *string         `db:"org_id"`
+	State                  int16           `db:"state"`
+	Email                  string          `db:"email"`
+	PasswordHash           *string         `db:"password_hash"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
+	UserType               int16           `db:"user_type"`
+	Username               string          `db:"username"`
+	UsernameFolded         string          `db:"username_folded"`
+	GivenName              string          `db:"given_name"`
+	FamilyName             string          `db:"family_name"`
+	NickName               string          `db:"nick_name"`
+	DisplayName            string          `db:"display_name"`
+	DisplayNameFolded      string          `db:"display_name_folded"`
+	PreferredLanguage      string          `db:"preferred_language"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	MiddleName             string          `db:"middle_name"`
+	ProfileUrl             string          `db:"profile_url"`
+	PictureUrl             string          `db:"picture_url"`
+	WebsiteUrl             string          `db:"website_url"`
+	Gender                 string          `db:"gender"`
+	Birthdate              string          `db:"birthdate"`
+	Zoneinfo               string          `db:"zoneinfo"`
+	StreetAddress          string          `db:"street_address"`
+	Locality               string          `db:"locality"`
+	Region                 string          `db:"region"`
+	PostalCode             string          `db:"postal_code"`
+	Country                string          `db:"country"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	Generation             int32           `db:"generation"`
+	IsEmailProven          bool            `db:"is_email_proven"`
+	LoginName              string          `db:"login_name"`
+	HasSecret              bool            `db:"has_secret"`
 }
 
 type UserSchema struct {
