@@ -154,14 +154,14 @@ type Instance struct {
 type InstanceRow struct {
 	ID                     string    `db:"id"`
 	Name                   string    `db:"name"`
-	DefaultOrg             string    `db:"default_org"`
-	Sequence               int64     `db:"sequence"`
-	CreationDate           time.Time `db:"creation_date"`
-	ChangeDate             time.Time `db:"change_date"`
 	NameFolded             string    `db:"name_folded"`
+	DefaultOrg             string    `db:"default_org"`
 	Blocked                bool      `db:"blocked"`
 	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
 	AllowRegistration      bool      `db:"allow_registration"`
+	Sequence               int64     `db:"sequence"`
+	CreationDate           time.Time `db:"creation_date"`
+	ChangeDate             time.Time `db:"change_date"`
 	PrimaryDomain          string    `db:"primary_domain"`
 }
 
@@ -270,11 +270,11 @@ type OrganizationRow struct {
 	InstanceID    string    `db:"instance_id"`
 	ID            string    `db:"id"`
 	Name          string    `db:"name"`
+	NameFolded    string    `db:"name_folded"`
+	State         int16     `db:"state"`
 	Sequence      int64     `db:"sequence"`
 	CreationDate  time.Time `db:"creation_date"`
 	ChangeDate    time.Time `db:"change_date"`
-	NameFolded    string    `db:"name_folded"`
-	State         int16     `db:"state"`
 	PrimaryDomain string    `db:"primary_domain"`
 	IsDefault     bool      `db:"is_default"`
 }
@@ -528,39 +528,17 @@ type UserRow struct {
 	InstanceID             string          `db:"instance_id"`
 	ID                     string          `db:"id"`
 	OrgID                  *string         `db:"org_id"`
-	State                  int16           `db:"state"`
-	Email                  string          `db:"email"`
-	PasswordHash           *string         `db:"password_hash"`
-	Sequence               int64           `db:"sequence"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
 	UserType               int16           `db:"user_type"`
+	State                  int16           `db:"state"`
 	Username               string          `db:"username"`
 	UsernameFolded         string          `db:"username_folded"`
 	GivenName              string          `db:"given_name"`
 	FamilyName             string          `db:"family_name"`
+	MiddleName             string          `db:"middle_name"`
 	NickName               string          `db:"nick_name"`
 	DisplayName            string          `db:"display_name"`
 	DisplayNameFolded      string          `db:"display_name_folded"`
 	PreferredLanguage      string          `db:"preferred_language"`
-	EmailFolded            string          `db:"email_folded"`
-	IsEmailVerified        bool            `db:"is_email_verified"`
-	Phone                  string          `db:"phone"`
-	IsPhoneVerified        bool            `db:"is_phone_verified"`
-	PasswordChanged        *time.Time      `db:"password_changed"`
-	PasswordChangeRequired bool            `db:"password_change_required"`
-	Description            string          `db:"description"`
-	AccessTokenType        int16           `db:"access_token_type"`
-	SecretHash             []byte          `db:"secret_hash"`
-	OldSecretHash          []byte          `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time      `db:"old_secret_until"`
-	SchemaID               *string         `db:"schema_id"`
-	SchemaRevision         int32           `db:"schema_revision"`
-	Data                   json.RawMessage `db:"data"`
-	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
-	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
-	MiddleName             string          `db:"middle_name"`
 	ProfileUrl             string          `db:"profile_url"`
 	PictureUrl             string          `db:"picture_url"`
 	WebsiteUrl             string          `db:"website_url"`
@@ -572,9 +550,31 @@ type UserRow struct {
 	Region                 string          `db:"region"`
 	PostalCode             string          `db:"postal_code"`
 	Country                string          `db:"country"`
-	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
-	Generation             int32           `db:"generation"`
+	Email                  string          `db:"email"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
 	IsEmailProven          bool            `db:"is_email_proven"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordHash           *string         `db:"password_hash"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	Generation             int32           `db:"generation"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
 	LoginName              string          `db:"login_name"`
 	HasSecret              bool            `db:"has_secret"`
 }
