@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestWhatHasLandedStaysAsItIs compares the files with SHA256SUMS (package comment).
-func TestWhatHasLandedStaysAsItIs(t *testing.T) {
+// TestREL074_WhatHasLandedStaysAsItIs compares the files with SHA256SUMS (package comment).
+func TestREL074_WhatHasLandedStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	sums, err := os.ReadFile("SHA256SUMS")
 	if err != nil {
