@@ -111,15 +111,3 @@ func (q *Queries) SweepEvents(ctx context.Context, db DBTX, arg SweepEventsParam
 	}
 	return result.RowsAffected(), nil
 }
-
-const tryLeadSweep = `-- name: TryLeadSweep :one
-SELECT pg_try_advisory_xact_lock(hashtextextended('sweep_events', 0))::bool
-`
-
-// One node sweeps at a time.
-func (q *Queries) TryLeadSweep(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, tryLeadSweep)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}

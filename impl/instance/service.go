@@ -1,7 +1,7 @@
 // Package instance manages the tenants of the installation.
 //
 // Service implements contracts/proto/writ/instance; its operations belong to the
-// system. Sweeper deletes events that are older than their instance keeps them.
+// system. SweepEvents deletes events that are older than their instance keeps them.
 package instance
 
 import (

@@ -1,39 +1,4 @@
 -- +goose Up
--- Failed checks are counted on the user, so that neither another name, session or
--- factor nor starting again gives more tries (SEC-174, SEC-175). Second factors
--- have their own count, which starts again at failed_otp_until.
-ALTER TABLE users
-    ADD COLUMN failed_password_attempts integer NOT NULL DEFAULT 0,
-    ADD COLUMN failed_otp_attempts integer NOT NULL DEFAULT 0,
-    ADD COLUMN failed_otp_until timestamptz NOT NULL DEFAULT 'epoch';
-
--- What a user can prove to be themselves with besides a password. Their events
--- belong to the user, so user.removed tells of their end too.
-CREATE TABLE authenticators (
-    instance_id   text COLLATE "C" NOT NULL,
-    id            text COLLATE "C" NOT NULL,
-    org_id        text COLLATE "C" NOT NULL,
-    user_id       text COLLATE "C" NOT NULL,
-    type          smallint NOT NULL CHECK (type BETWEEN 1 AND 3),
-    -- Where codes go: a phone number or an e-mail address; '' for TOTP.
-    address       text COLLATE "C" NOT NULL,
-    is_verified   boolean NOT NULL,
-    -- Of TOTP: the sealed secret, and the last time step that was used (SEC-178).
-    secret        bytea,
-    last_step     bigint NOT NULL,
-    sequence      bigint NOT NULL,
-    creation_date timestamptz NOT NULL,
-    change_date   timestamptz NOT NULL,
-    CONSTRAINT authenticators_pkey PRIMARY KEY (instance_id, id),
-    CONSTRAINT authenticators_address_key UNIQUE (instance_id, user_id, type, address),
-    CONSTRAINT authenticators_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
-);
-CREATE INDEX authenticators_by_user ON authenticators (instance_id, user_id, creation_date, id);
-CREATE TRIGGER authenticators_counted AFTER INSERT ON authenticators
-    REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER authenticators_uncounted AFTER DELETE ON authenticators
-    REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-
 CREATE TABLE sessions (
     instance_id           text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
     id                    text COLLATE "C" NOT NULL,
@@ -94,31 +59,35 @@ CREATE TABLE one_time_codes (
 CREATE INDEX one_time_codes_by_authenticator ON one_time_codes (instance_id, authenticator_id);
 CREATE INDEX one_time_codes_by_session ON one_time_codes (instance_id, session_id) WHERE session_id IS NOT NULL;
 
--- Messages to be sent. A worker that takes one moves next_attempt past the time
--- it may need, so that another one takes over if it dies. What holds a code is
--- blanked as soon as it is sent or given up.
-CREATE TABLE messages (
-    instance_id   text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
-    id            text COLLATE "C" NOT NULL,
-    org_id        text COLLATE "C" NOT NULL,
-    user_id       text COLLATE "C" NOT NULL,
-    kind          smallint NOT NULL CHECK (kind IN (1, 2)), -- e-mail, SMS
-    template      text COLLATE "C" NOT NULL,
-    recipient     text COLLATE "C" NOT NULL,
-    language      text COLLATE "C" NOT NULL,
-    payload       jsonb NOT NULL,
-    state         smallint NOT NULL CHECK (state BETWEEN 1 AND 3), -- queued, sent, failed
-    attempts      integer NOT NULL,
-    next_attempt  timestamptz NOT NULL,
-    creation_date timestamptz NOT NULL,
-    sent_date     timestamptz,
-    CONSTRAINT messages_pkey PRIMARY KEY (instance_id, id),
-    FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
+-- A code that was sent to a user and can be used once: to verify the e-mail
+-- address it went to (1), or to set a new password (2). A newer one takes the
+-- place of the one before (SEC-172), but for what a browser asked for that the user
+-- knows (browser_tries): what strangers ask for does not void that.
+CREATE TABLE user_codes (
+    instance_id     text COLLATE "C" NOT NULL,
+    user_id         text COLLATE "C" NOT NULL,
+    purpose         smallint NOT NULL CHECK (purpose IN (1, 2)),
+    browser         text COLLATE "C" NOT NULL DEFAULT '',
+    address         text COLLATE "C" NOT NULL,
+    salt            bytea NOT NULL,
+    hash            bytea NOT NULL,
+    attempts        integer NOT NULL,
+    expiration_date timestamptz NOT NULL,
+    CONSTRAINT user_codes_pkey PRIMARY KEY (instance_id, user_id, purpose, browser),
+    CONSTRAINT user_codes_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
 );
-CREATE INDEX messages_due ON messages (next_attempt) WHERE state = 1;
-CREATE INDEX messages_by_user ON messages (instance_id, user_id, creation_date);
-CREATE INDEX messages_by_creation_date ON messages (creation_date, id);
+-- The sweeper looks for those who registered and never came back.
+CREATE INDEX user_codes_by_expiration_date ON user_codes (expiration_date) WHERE purpose = 1;
 
--- Going back would lose what the tables hold.
--- +goose Down
-SELECT 1 / 0 AS "there is no way back from here; restore a backup";
+-- The wrong passwords that a browser gave which has signed the user in before: it has
+-- tries of its own, which no stranger can use up (SEC-177).
+CREATE TABLE browser_tries (
+    instance_id text COLLATE "C" NOT NULL,
+    user_id     text COLLATE "C" NOT NULL,
+    browser     text COLLATE "C" NOT NULL,
+    attempts    integer NOT NULL,
+    period_end  timestamptz NOT NULL,
+    CONSTRAINT browser_tries_pkey PRIMARY KEY (instance_id, user_id, browser),
+    CONSTRAINT browser_tries_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
+);
+CREATE INDEX browser_tries_by_period_end ON browser_tries (period_end);

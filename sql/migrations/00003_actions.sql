@@ -1,14 +1,8 @@
 -- +goose Up
--- Trigram indexes answer "contains" and "ends with". A trusted extension: no
--- superuser is needed.
-CREATE EXTENSION IF NOT EXISTS pg_trgm;
-
 CREATE TABLE targets (
     instance_id        text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
     id                 text COLLATE "C" NOT NULL,
     name               text COLLATE "C" NOT NULL,
-    -- The name with case folded by Unicode (in Go, so that no database locale
-    -- decides), for the IGNORE_CASE filters.
     name_folded        text COLLATE "C" NOT NULL,
     target_type        text COLLATE "C" NOT NULL CHECK (target_type IN ('rest_webhook', 'rest_request_response')),
     url                text COLLATE "C" NOT NULL,
@@ -61,6 +55,8 @@ CREATE TRIGGER executions_uncounted AFTER DELETE ON executions
 
 -- No ON DELETE CASCADE here: whoever deletes a target or an execution takes it
 -- out of the others first, with events; the constraint proves that nobody forgot.
+-- The deletion of an instance, with which both go, checks it when it is done: hence
+-- deferrable.
 CREATE TABLE execution_targets (
     instance_id  text COLLATE "C" NOT NULL,
     execution_id text COLLATE "C" NOT NULL,
@@ -68,7 +64,7 @@ CREATE TABLE execution_targets (
     target_id    text COLLATE "C" NOT NULL,
     CONSTRAINT execution_targets_pkey PRIMARY KEY (instance_id, execution_id, position),
     FOREIGN KEY (instance_id, execution_id) REFERENCES executions ON DELETE CASCADE,
-    CONSTRAINT execution_targets_target_fkey FOREIGN KEY (instance_id, target_id) REFERENCES targets
+    CONSTRAINT execution_targets_target_fkey FOREIGN KEY (instance_id, target_id) REFERENCES targets DEFERRABLE INITIALLY IMMEDIATE
 );
 CREATE INDEX execution_targets_by_target ON execution_targets (instance_id, target_id);
 
@@ -79,9 +75,6 @@ CREATE TABLE execution_includes (
     include_id   text COLLATE "C" NOT NULL,
     CONSTRAINT execution_includes_pkey PRIMARY KEY (instance_id, execution_id, position),
     FOREIGN KEY (instance_id, execution_id) REFERENCES executions ON DELETE CASCADE,
-    CONSTRAINT execution_includes_include_fkey FOREIGN KEY (instance_id, include_id) REFERENCES executions
+    CONSTRAINT execution_includes_include_fkey FOREIGN KEY (instance_id, include_id) REFERENCES executions DEFERRABLE INITIALLY IMMEDIATE
 );
 CREATE INDEX execution_includes_by_include ON execution_includes (instance_id, include_id);
-
--- +goose Down
-DROP TABLE execution_includes, execution_targets, executions, targets;

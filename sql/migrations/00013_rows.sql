@@ -20,6 +20,3 @@ CREATE VIEW session_rows AS SELECT t.*,
         WHERE u.instance_id = t.instance_id AND u.id = t.user_id), '')::text AS login_name,
     coalesce((SELECT u.display_name FROM users u WHERE u.instance_id = t.instance_id AND u.id = t.user_id), '')::text AS display_name
 FROM sessions t;
-
--- +goose Down
-DROP VIEW session_rows, instance_rows, organization_rows, user_rows;
