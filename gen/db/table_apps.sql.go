@@ -27,7 +27,7 @@ func (q *Queries) AppsDelete(ctx context.Context, db DBTX, arg AppsDeleteParams)
 }
 
 const appsHold = `-- name: AppsHold :one
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.sequence, t.creation_date, t.change_date, t.trusted, t.plain_jwt_type FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type AppsHoldParams struct {
@@ -65,18 +65,18 @@ func (q *Queries) AppsHold(ctx context.Context, db DBTX, arg AppsHoldParams) (Ap
 		&i.IDTokenUserinfoAssertion,
 		&i.ClockSkewNanos,
 		&i.AdditionalOrigins,
+		&i.Trusted,
+		&i.PlainJwtType,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.Trusted,
-		&i.PlainJwtType,
 	)
 	return i, err
 }
 
 const appsInsert = `-- name: AppsInsert :one
-INSERT INTO apps (instance_id, id, org_id, project_id, name, name_folded, type, state, client_id, auth_method_type, secret_hash, old_secret_hash, old_secret_until, redirect_uris, post_logout_redirect_uris, response_types, grant_types, application_type, development_mode, access_token_type, access_token_role_assertion, id_token_role_assertion, id_token_userinfo_assertion, clock_skew_nanos, additional_origins, sequence, creation_date, change_date, trusted, plain_jwt_type)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, append_event($26, $27, $28, $29, $30, $31, $32, $33, $34::timestamptz), $35, $36, $37, $38)
+INSERT INTO apps (instance_id, id, org_id, project_id, name, name_folded, type, state, client_id, auth_method_type, secret_hash, old_secret_hash, old_secret_until, redirect_uris, post_logout_redirect_uris, response_types, grant_types, application_type, development_mode, access_token_type, access_token_role_assertion, id_token_role_assertion, id_token_userinfo_assertion, clock_skew_nanos, additional_origins, trusted, plain_jwt_type, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, append_event($28, $29, $30, $31, $32, $33, $34, $35, $36::timestamptz), $37, $38)
 RETURNING sequence
 `
 
@@ -106,6 +106,8 @@ type AppsInsertParams struct {
 	IDTokenUserinfoAssertion bool            `db:"id_token_userinfo_assertion"`
 	ClockSkewNanos           int64           `db:"clock_skew_nanos"`
 	AdditionalOrigins        []string        `db:"additional_origins"`
+	Trusted                  bool            `db:"trusted"`
+	PlainJwtType             bool            `db:"plain_jwt_type"`
 	EventInstanceID          string          `db:"event_instance_id"`
 	EventAggregateType       string          `db:"event_aggregate_type"`
 	EventAggregateID         string          `db:"event_aggregate_id"`
@@ -117,8 +119,6 @@ type AppsInsertParams struct {
 	EventAt                  time.Time       `db:"event_at"`
 	CreationDate             time.Time       `db:"creation_date"`
 	ChangeDate               time.Time       `db:"change_date"`
-	Trusted                  bool            `db:"trusted"`
-	PlainJwtType             bool            `db:"plain_jwt_type"`
 }
 
 // AppsInsert stores a new row and appends its event.
@@ -149,6 +149,8 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 		arg.IDTokenUserinfoAssertion,
 		arg.ClockSkewNanos,
 		arg.AdditionalOrigins,
+		arg.Trusted,
+		arg.PlainJwtType,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -160,8 +162,6 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 		arg.EventAt,
 		arg.CreationDate,
 		arg.ChangeDate,
-		arg.Trusted,
-		arg.PlainJwtType,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -169,7 +169,7 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 }
 
 const appsLock = `-- name: AppsLock :one
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.sequence, t.creation_date, t.change_date, t.trusted, t.plain_jwt_type FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type AppsLockParams struct {
@@ -207,18 +207,18 @@ func (q *Queries) AppsLock(ctx context.Context, db DBTX, arg AppsLockParams) (Ap
 		&i.IDTokenUserinfoAssertion,
 		&i.ClockSkewNanos,
 		&i.AdditionalOrigins,
+		&i.Trusted,
+		&i.PlainJwtType,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.Trusted,
-		&i.PlainJwtType,
 	)
 	return i, err
 }
 
 const appsRead = `-- name: AppsRead :one
 
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.sequence, t.creation_date, t.change_date, t.trusted, t.plain_jwt_type FROM apps t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type AppsReadParams struct {
@@ -257,17 +257,17 @@ func (q *Queries) AppsRead(ctx context.Context, db DBTX, arg AppsReadParams) (Ap
 		&i.IDTokenUserinfoAssertion,
 		&i.ClockSkewNanos,
 		&i.AdditionalOrigins,
+		&i.Trusted,
+		&i.PlainJwtType,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.Trusted,
-		&i.PlainJwtType,
 	)
 	return i, err
 }
 
 const appsTake = `-- name: AppsTake :one
-SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.sequence, t.creation_date, t.change_date, t.trusted, t.plain_jwt_type FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type AppsTakeParams struct {
@@ -305,17 +305,17 @@ func (q *Queries) AppsTake(ctx context.Context, db DBTX, arg AppsTakeParams) (Ap
 		&i.IDTokenUserinfoAssertion,
 		&i.ClockSkewNanos,
 		&i.AdditionalOrigins,
+		&i.Trusted,
+		&i.PlainJwtType,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.Trusted,
-		&i.PlainJwtType,
 	)
 	return i, err
 }
 
 const appsUpdate = `-- name: AppsUpdate :one
-UPDATE apps t SET org_id = $1, project_id = $2, name = $3, name_folded = $4, type = $5, state = $6, client_id = $7, auth_method_type = $8, secret_hash = $9, old_secret_hash = $10, old_secret_until = $11, redirect_uris = $12, post_logout_redirect_uris = $13, response_types = $14, grant_types = $15, application_type = $16, development_mode = $17, access_token_type = $18, access_token_role_assertion = $19, id_token_role_assertion = $20, id_token_userinfo_assertion = $21, clock_skew_nanos = $22, additional_origins = $23, sequence = append_event($24, $25, $26, $27, $28, $29, $30, $31, $32::timestamptz), change_date = $33, trusted = $34, plain_jwt_type = $35
+UPDATE apps t SET org_id = $1, project_id = $2, name = $3, name_folded = $4, type = $5, state = $6, client_id = $7, auth_method_type = $8, secret_hash = $9, old_secret_hash = $10, old_secret_until = $11, redirect_uris = $12, post_logout_redirect_uris = $13, response_types = $14, grant_types = $15, application_type = $16, development_mode = $17, access_token_type = $18, access_token_role_assertion = $19, id_token_role_assertion = $20, id_token_userinfo_assertion = $21, clock_skew_nanos = $22, additional_origins = $23, trusted = $24, plain_jwt_type = $25, sequence = append_event($26, $27, $28, $29, $30, $31, $32, $33, $34::timestamptz), change_date = $35
 WHERE t.instance_id = $36 AND t.id = $37
 RETURNING t.sequence
 `
@@ -344,6 +344,8 @@ type AppsUpdateParams struct {
 	IDTokenUserinfoAssertion bool            `db:"id_token_userinfo_assertion"`
 	ClockSkewNanos           int64           `db:"clock_skew_nanos"`
 	AdditionalOrigins        []string        `db:"additional_origins"`
+	Trusted                  bool            `db:"trusted"`
+	PlainJwtType             bool            `db:"plain_jwt_type"`
 	EventInstanceID          string          `db:"event_instance_id"`
 	EventAggregateType       string          `db:"event_aggregate_type"`
 	EventAggregateID         string          `db:"event_aggregate_id"`
@@ -354,8 +356,6 @@ type AppsUpdateParams struct {
 	EventOwnerID             string          `db:"event_owner_id"`
 	EventAt                  time.Time       `db:"event_at"`
 	ChangeDate               time.Time       `db:"change_date"`
-	Trusted                  bool            `db:"trusted"`
-	PlainJwtType             bool            `db:"plain_jwt_type"`
 	InstanceID               string          `db:"instance_id"`
 	ID                       string          `db:"id"`
 }
@@ -386,6 +386,8 @@ func (q *Queries) AppsUpdate(ctx context.Context, db DBTX, arg AppsUpdateParams)
 		arg.IDTokenUserinfoAssertion,
 		arg.ClockSkewNanos,
 		arg.AdditionalOrigins,
+		arg.Trusted,
+		arg.PlainJwtType,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -396,8 +398,6 @@ func (q *Queries) AppsUpdate(ctx context.Context, db DBTX, arg AppsUpdateParams)
 		arg.EventOwnerID,
 		arg.EventAt,
 		arg.ChangeDate,
-		arg.Trusted,
-		arg.PlainJwtType,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -22,7 +22,7 @@ func (q *Queries) InstancesDelete(ctx context.Context, db DBTX, id string) error
 }
 
 const instancesHold = `-- name: InstancesHold :one
-SELECT t.id, t.name, t.default_org, t.sequence, t.creation_date, t.change_date, t.name_folded, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR SHARE OF t
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR SHARE OF t
 `
 
 // InstancesHold reads a row and keeps others from changing or deleting it; others may hold it too.
@@ -32,29 +32,33 @@ func (q *Queries) InstancesHold(ctx context.Context, db DBTX, id string) (Instan
 	err := row.Scan(
 		&i.ID,
 		&i.Name,
-		&i.DefaultOrg,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.NameFolded,
+		&i.DefaultOrg,
 		&i.Blocked,
 		&i.AuditLogRetentionNanos,
 		&i.AllowRegistration,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.PrimaryDomain,
 	)
 	return i, err
 }
 
 const instancesInsert = `-- name: InstancesInsert :one
-INSERT INTO instances (id, name, default_org, sequence, creation_date, change_date, name_folded, blocked, audit_log_retention_nanos, allow_registration)
-VALUES ($1, $2, $3, append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz), $13, $14, $15, $16, $17, $18)
+INSERT INTO instances (id, name, name_folded, default_org, blocked, audit_log_retention_nanos, allow_registration, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18)
 RETURNING sequence
 `
 
 type InstancesInsertParams struct {
 	ID                     string          `db:"id"`
 	Name                   string          `db:"name"`
+	NameFolded             string          `db:"name_folded"`
 	DefaultOrg             string          `db:"default_org"`
+	Blocked                bool            `db:"blocked"`
+	AuditLogRetentionNanos int64           `db:"audit_log_retention_nanos"`
+	AllowRegistration      bool            `db:"allow_registration"`
 	EventInstanceID        string          `db:"event_instance_id"`
 	EventAggregateType     string          `db:"event_aggregate_type"`
 	EventAggregateID       string          `db:"event_aggregate_id"`
@@ -66,10 +70,6 @@ type InstancesInsertParams struct {
 	EventAt                time.Time       `db:"event_at"`
 	CreationDate           time.Time       `db:"creation_date"`
 	ChangeDate             time.Time       `db:"change_date"`
-	NameFolded             string          `db:"name_folded"`
-	Blocked                bool            `db:"blocked"`
-	AuditLogRetentionNanos int64           `db:"audit_log_retention_nanos"`
-	AllowRegistration      bool            `db:"allow_registration"`
 }
 
 // InstancesInsert stores a new row and appends its event.
@@ -77,7 +77,11 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 	row := db.QueryRow(ctx, instancesInsert,
 		arg.ID,
 		arg.Name,
+		arg.NameFolded,
 		arg.DefaultOrg,
+		arg.Blocked,
+		arg.AuditLogRetentionNanos,
+		arg.AllowRegistration,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -89,10 +93,6 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 		arg.EventAt,
 		arg.CreationDate,
 		arg.ChangeDate,
-		arg.NameFolded,
-		arg.Blocked,
-		arg.AuditLogRetentionNanos,
-		arg.AllowRegistration,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -100,7 +100,7 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 }
 
 const instancesLock = `-- name: InstancesLock :one
-SELECT t.id, t.name, t.default_org, t.sequence, t.creation_date, t.change_date, t.name_folded, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR NO KEY UPDATE OF t
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR NO KEY UPDATE OF t
 `
 
 // InstancesLock reads a row and keeps others from changing or deleting it.
@@ -110,14 +110,14 @@ func (q *Queries) InstancesLock(ctx context.Context, db DBTX, id string) (Instan
 	err := row.Scan(
 		&i.ID,
 		&i.Name,
-		&i.DefaultOrg,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.NameFolded,
+		&i.DefaultOrg,
 		&i.Blocked,
 		&i.AuditLogRetentionNanos,
 		&i.AllowRegistration,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.PrimaryDomain,
 	)
 	return i, err
@@ -125,7 +125,7 @@ func (q *Queries) InstancesLock(ctx context.Context, db DBTX, id string) (Instan
 
 const instancesRead = `-- name: InstancesRead :one
 
-SELECT t.id, t.name, t.default_org, t.sequence, t.creation_date, t.change_date, t.name_folded, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.primary_domain FROM instance_rows t WHERE t.id = $1
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1
 `
 
 // Code generated by contracts/generate/storage. DO NOT EDIT.
@@ -136,21 +136,21 @@ func (q *Queries) InstancesRead(ctx context.Context, db DBTX, id string) (Instan
 	err := row.Scan(
 		&i.ID,
 		&i.Name,
-		&i.DefaultOrg,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.NameFolded,
+		&i.DefaultOrg,
 		&i.Blocked,
 		&i.AuditLogRetentionNanos,
 		&i.AllowRegistration,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.PrimaryDomain,
 	)
 	return i, err
 }
 
 const instancesTake = `-- name: InstancesTake :one
-SELECT t.id, t.name, t.default_org, t.sequence, t.creation_date, t.change_date, t.name_folded, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR UPDATE OF t
+SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR UPDATE OF t
 `
 
 // InstancesTake reads a row that is to be deleted.
@@ -160,28 +160,32 @@ func (q *Queries) InstancesTake(ctx context.Context, db DBTX, id string) (Instan
 	err := row.Scan(
 		&i.ID,
 		&i.Name,
-		&i.DefaultOrg,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.NameFolded,
+		&i.DefaultOrg,
 		&i.Blocked,
 		&i.AuditLogRetentionNanos,
 		&i.AllowRegistration,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.PrimaryDomain,
 	)
 	return i, err
 }
 
 const instancesUpdate = `-- name: InstancesUpdate :one
-UPDATE instances t SET name = $1, default_org = $2, sequence = append_event($3, $4, $5, $6, $7, $8, $9, $10, $11::timestamptz), change_date = $12, name_folded = $13, blocked = $14, audit_log_retention_nanos = $15, allow_registration = $16
+UPDATE instances t SET name = $1, name_folded = $2, default_org = $3, blocked = $4, audit_log_retention_nanos = $5, allow_registration = $6, sequence = append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), change_date = $16
 WHERE t.id = $17
 RETURNING t.sequence
 `
 
 type InstancesUpdateParams struct {
 	Name                   string          `db:"name"`
+	NameFolded             string          `db:"name_folded"`
 	DefaultOrg             string          `db:"default_org"`
+	Blocked                bool            `db:"blocked"`
+	AuditLogRetentionNanos int64           `db:"audit_log_retention_nanos"`
+	AllowRegistration      bool            `db:"allow_registration"`
 	EventInstanceID        string          `db:"event_instance_id"`
 	EventAggregateType     string          `db:"event_aggregate_type"`
 	EventAggregateID       string          `db:"event_aggregate_id"`
@@ -192,10 +196,6 @@ type InstancesUpdateParams struct {
 	EventOwnerID           string          `db:"event_owner_id"`
 	EventAt                time.Time       `db:"event_at"`
 	ChangeDate             time.Time       `db:"change_date"`
-	NameFolded             string          `db:"name_folded"`
-	Blocked                bool            `db:"blocked"`
-	AuditLogRetentionNanos int64           `db:"audit_log_retention_nanos"`
-	AllowRegistration      bool            `db:"allow_registration"`
 	ID                     string          `db:"id"`
 }
 
@@ -203,7 +203,11 @@ type InstancesUpdateParams struct {
 func (q *Queries) InstancesUpdate(ctx context.Context, db DBTX, arg InstancesUpdateParams) (int64, error) {
 	row := db.QueryRow(ctx, instancesUpdate,
 		arg.Name,
+		arg.NameFolded,
 		arg.DefaultOrg,
+		arg.Blocked,
+		arg.AuditLogRetentionNanos,
+		arg.AllowRegistration,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -214,10 +218,6 @@ func (q *Queries) InstancesUpdate(ctx context.Context, db DBTX, arg InstancesUpd
 		arg.EventOwnerID,
 		arg.EventAt,
 		arg.ChangeDate,
-		arg.NameFolded,
-		arg.Blocked,
-		arg.AuditLogRetentionNanos,
-		arg.AllowRegistration,
 		arg.ID,
 	)
 	var sequence int64

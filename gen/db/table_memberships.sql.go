@@ -27,7 +27,7 @@ func (q *Queries) MembershipsDelete(ctx context.Context, db DBTX, arg Membership
 }
 
 const membershipsHold = `-- name: MembershipsHold :one
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type MembershipsHoldParams struct {
@@ -41,14 +41,14 @@ func (q *Queries) MembershipsHold(ctx context.Context, db DBTX, arg MembershipsH
 	var i Membership
 	err := row.Scan(
 		&i.InstanceID,
-		&i.UserID,
-		&i.Level,
-		&i.ObjectID,
-		&i.Roles,
 		&i.ID,
 		&i.OrgID,
 		&i.ProjectID,
 		&i.ProjectGrantID,
+		&i.UserID,
+		&i.Level,
+		&i.ObjectID,
+		&i.Roles,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -57,21 +57,21 @@ func (q *Queries) MembershipsHold(ctx context.Context, db DBTX, arg MembershipsH
 }
 
 const membershipsInsert = `-- name: MembershipsInsert :one
-INSERT INTO memberships (instance_id, user_id, level, object_id, roles, id, org_id, project_id, project_grant_id, sequence, creation_date, change_date)
+INSERT INTO memberships (instance_id, id, org_id, project_id, project_grant_id, user_id, level, object_id, roles, sequence, creation_date, change_date)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20)
 RETURNING sequence
 `
 
 type MembershipsInsertParams struct {
 	InstanceID         string          `db:"instance_id"`
-	UserID             string          `db:"user_id"`
-	Level              int16           `db:"level"`
-	ObjectID           string          `db:"object_id"`
-	Roles              []string        `db:"roles"`
 	ID                 string          `db:"id"`
 	OrgID              *string         `db:"org_id"`
 	ProjectID          *string         `db:"project_id"`
 	ProjectGrantID     *string         `db:"project_grant_id"`
+	UserID             string          `db:"user_id"`
+	Level              int16           `db:"level"`
+	ObjectID           string          `db:"object_id"`
+	Roles              []string        `db:"roles"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -89,14 +89,14 @@ type MembershipsInsertParams struct {
 func (q *Queries) MembershipsInsert(ctx context.Context, db DBTX, arg MembershipsInsertParams) (int64, error) {
 	row := db.QueryRow(ctx, membershipsInsert,
 		arg.InstanceID,
-		arg.UserID,
-		arg.Level,
-		arg.ObjectID,
-		arg.Roles,
 		arg.ID,
 		arg.OrgID,
 		arg.ProjectID,
 		arg.ProjectGrantID,
+		arg.UserID,
+		arg.Level,
+		arg.ObjectID,
+		arg.Roles,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -115,7 +115,7 @@ func (q *Queries) MembershipsInsert(ctx context.Context, db DBTX, arg Membership
 }
 
 const membershipsLock = `-- name: MembershipsLock :one
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type MembershipsLockParams struct {
@@ -129,14 +129,14 @@ func (q *Queries) MembershipsLock(ctx context.Context, db DBTX, arg MembershipsL
 	var i Membership
 	err := row.Scan(
 		&i.InstanceID,
-		&i.UserID,
-		&i.Level,
-		&i.ObjectID,
-		&i.Roles,
 		&i.ID,
 		&i.OrgID,
 		&i.ProjectID,
 		&i.ProjectGrantID,
+		&i.UserID,
+		&i.Level,
+		&i.ObjectID,
+		&i.Roles,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -146,7 +146,7 @@ func (q *Queries) MembershipsLock(ctx context.Context, db DBTX, arg MembershipsL
 
 const membershipsRead = `-- name: MembershipsRead :one
 
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type MembershipsReadParams struct {
@@ -161,14 +161,14 @@ func (q *Queries) MembershipsRead(ctx context.Context, db DBTX, arg MembershipsR
 	var i Membership
 	err := row.Scan(
 		&i.InstanceID,
-		&i.UserID,
-		&i.Level,
-		&i.ObjectID,
-		&i.Roles,
 		&i.ID,
 		&i.OrgID,
 		&i.ProjectID,
 		&i.ProjectGrantID,
+		&i.UserID,
+		&i.Level,
+		&i.ObjectID,
+		&i.Roles,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -177,7 +177,7 @@ func (q *Queries) MembershipsRead(ctx context.Context, db DBTX, arg MembershipsR
 }
 
 const membershipsTake = `-- name: MembershipsTake :one
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type MembershipsTakeParams struct {
@@ -191,14 +191,14 @@ func (q *Queries) MembershipsTake(ctx context.Context, db DBTX, arg MembershipsT
 	var i Membership
 	err := row.Scan(
 		&i.InstanceID,
-		&i.UserID,
-		&i.Level,
-		&i.ObjectID,
-		&i.Roles,
 		&i.ID,
 		&i.OrgID,
 		&i.ProjectID,
 		&i.ProjectGrantID,
+		&i.UserID,
+		&i.Level,
+		&i.ObjectID,
+		&i.Roles,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
@@ -207,19 +207,19 @@ func (q *Queries) MembershipsTake(ctx context.Context, db DBTX, arg MembershipsT
 }
 
 const membershipsUpdate = `-- name: MembershipsUpdate :one
-UPDATE memberships t SET user_id = $1, level = $2, object_id = $3, roles = $4, org_id = $5, project_id = $6, project_grant_id = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17
+UPDATE memberships t SET org_id = $1, project_id = $2, project_grant_id = $3, user_id = $4, level = $5, object_id = $6, roles = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17
 WHERE t.instance_id = $18 AND t.id = $19
 RETURNING t.sequence
 `
 
 type MembershipsUpdateParams struct {
+	OrgID              *string         `db:"org_id"`
+	ProjectID          *string         `db:"project_id"`
+	ProjectGrantID     *string         `db:"project_grant_id"`
 	UserID             string          `db:"user_id"`
 	Level              int16           `db:"level"`
 	ObjectID           string          `db:"object_id"`
 	Roles              []string        `db:"roles"`
-	OrgID              *string         `db:"org_id"`
-	ProjectID          *string         `db:"project_id"`
-	ProjectGrantID     *string         `db:"project_grant_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -237,13 +237,13 @@ type MembershipsUpdateParams struct {
 // MembershipsUpdate stores a row that is locked and appends its event.
 func (q *Queries) MembershipsUpdate(ctx context.Context, db DBTX, arg MembershipsUpdateParams) (int64, error) {
 	row := db.QueryRow(ctx, membershipsUpdate,
+		arg.OrgID,
+		arg.ProjectID,
+		arg.ProjectGrantID,
 		arg.UserID,
 		arg.Level,
 		arg.ObjectID,
 		arg.Roles,
-		arg.OrgID,
-		arg.ProjectID,
-		arg.ProjectGrantID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,

@@ -27,7 +27,7 @@ func (q *Queries) OrganizationsDelete(ctx context.Context, db DBTX, arg Organiza
 }
 
 const organizationsHold = `-- name: OrganizationsHold :one
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type OrganizationsHoldParams struct {
@@ -43,11 +43,11 @@ func (q *Queries) OrganizationsHold(ctx context.Context, db DBTX, arg Organizati
 		&i.InstanceID,
 		&i.ID,
 		&i.Name,
+		&i.NameFolded,
+		&i.State,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.NameFolded,
-		&i.State,
 		&i.PrimaryDomain,
 		&i.IsDefault,
 	)
@@ -55,8 +55,8 @@ func (q *Queries) OrganizationsHold(ctx context.Context, db DBTX, arg Organizati
 }
 
 const organizationsInsert = `-- name: OrganizationsInsert :one
-INSERT INTO organizations (instance_id, id, name, sequence, creation_date, change_date, name_folded, state)
-VALUES ($1, $2, $3, append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz), $13, $14, $15, $16)
+INSERT INTO organizations (instance_id, id, name, name_folded, state, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), $15, $16)
 RETURNING sequence
 `
 
@@ -64,6 +64,8 @@ type OrganizationsInsertParams struct {
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 	Name               string          `db:"name"`
+	NameFolded         string          `db:"name_folded"`
+	State              int16           `db:"state"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -75,8 +77,6 @@ type OrganizationsInsertParams struct {
 	EventAt            time.Time       `db:"event_at"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
-	NameFolded         string          `db:"name_folded"`
-	State              int16           `db:"state"`
 }
 
 // OrganizationsInsert stores a new row and appends its event.
@@ -85,6 +85,8 @@ func (q *Queries) OrganizationsInsert(ctx context.Context, db DBTX, arg Organiza
 		arg.InstanceID,
 		arg.ID,
 		arg.Name,
+		arg.NameFolded,
+		arg.State,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -96,8 +98,6 @@ func (q *Queries) OrganizationsInsert(ctx context.Context, db DBTX, arg Organiza
 		arg.EventAt,
 		arg.CreationDate,
 		arg.ChangeDate,
-		arg.NameFolded,
-		arg.State,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -105,7 +105,7 @@ func (q *Queries) OrganizationsInsert(ctx context.Context, db DBTX, arg Organiza
 }
 
 const organizationsLock = `-- name: OrganizationsLock :one
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type OrganizationsLockParams struct {
@@ -121,11 +121,11 @@ func (q *Queries) OrganizationsLock(ctx context.Context, db DBTX, arg Organizati
 		&i.InstanceID,
 		&i.ID,
 		&i.Name,
+		&i.NameFolded,
+		&i.State,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.NameFolded,
-		&i.State,
 		&i.PrimaryDomain,
 		&i.IsDefault,
 	)
@@ -134,7 +134,7 @@ func (q *Queries) OrganizationsLock(ctx context.Context, db DBTX, arg Organizati
 
 const organizationsRead = `-- name: OrganizationsRead :one
 
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type OrganizationsReadParams struct {
@@ -151,11 +151,11 @@ func (q *Queries) OrganizationsRead(ctx context.Context, db DBTX, arg Organizati
 		&i.InstanceID,
 		&i.ID,
 		&i.Name,
+		&i.NameFolded,
+		&i.State,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.NameFolded,
-		&i.State,
 		&i.PrimaryDomain,
 		&i.IsDefault,
 	)
@@ -163,7 +163,7 @@ func (q *Queries) OrganizationsRead(ctx context.Context, db DBTX, arg Organizati
 }
 
 const organizationsTake = `-- name: OrganizationsTake :one
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type OrganizationsTakeParams struct {
@@ -179,11 +179,11 @@ func (q *Queries) OrganizationsTake(ctx context.Context, db DBTX, arg Organizati
 		&i.InstanceID,
 		&i.ID,
 		&i.Name,
+		&i.NameFolded,
+		&i.State,
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
-		&i.NameFolded,
-		&i.State,
 		&i.PrimaryDomain,
 		&i.IsDefault,
 	)
@@ -191,13 +191,15 @@ func (q *Queries) OrganizationsTake(ctx context.Context, db DBTX, arg Organizati
 }
 
 const organizationsUpdate = `-- name: OrganizationsUpdate :one
-UPDATE organizations t SET name = $1, sequence = append_event($2, $3, $4, $5, $6, $7, $8, $9, $10::timestamptz), change_date = $11, name_folded = $12, state = $13
+UPDATE organizations t SET name = $1, name_folded = $2, state = $3, sequence = append_event($4, $5, $6, $7, $8, $9, $10, $11, $12::timestamptz), change_date = $13
 WHERE t.instance_id = $14 AND t.id = $15
 RETURNING t.sequence
 `
 
 type OrganizationsUpdateParams struct {
 	Name               string          `db:"name"`
+	NameFolded         string          `db:"name_folded"`
+	State              int16           `db:"state"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -208,8 +210,6 @@ type OrganizationsUpdateParams struct {
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
 	ChangeDate         time.Time       `db:"change_date"`
-	NameFolded         string          `db:"name_folded"`
-	State              int16           `db:"state"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -218,6 +218,8 @@ type OrganizationsUpdateParams struct {
 func (q *Queries) OrganizationsUpdate(ctx context.Context, db DBTX, arg OrganizationsUpdateParams) (int64, error) {
 	row := db.QueryRow(ctx, organizationsUpdate,
 		arg.Name,
+		arg.NameFolded,
+		arg.State,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -228,8 +230,6 @@ func (q *Queries) OrganizationsUpdate(ctx context.Context, db DBTX, arg Organiza
 		arg.EventOwnerID,
 		arg.EventAt,
 		arg.ChangeDate,
-		arg.NameFolded,
-		arg.State,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -27,7 +27,7 @@ func (q *Queries) PersonalAccessTokensDelete(ctx context.Context, db DBTX, arg P
 }
 
 const personalAccessTokensHold = `-- name: PersonalAccessTokensHold :one
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type PersonalAccessTokensHoldParams struct {
@@ -41,34 +41,33 @@ func (q *Queries) PersonalAccessTokensHold(ctx context.Context, db DBTX, arg Per
 	var i PersonalAccessToken
 	err := row.Scan(
 		&i.InstanceID,
-		&i.TokenHash,
 		&i.ID,
+		&i.OrgID,
 		&i.UserID,
 		&i.Name,
+		&i.TokenHash,
 		&i.ExpirationDate,
-		&i.CreationDate,
-		&i.OrgID,
 		&i.Sequence,
+		&i.CreationDate,
 		&i.ChangeDate,
 	)
 	return i, err
 }
 
 const personalAccessTokensInsert = `-- name: PersonalAccessTokensInsert :one
-INSERT INTO personal_access_tokens (instance_id, token_hash, id, user_id, name, expiration_date, creation_date, org_id, sequence, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, append_event($9, $10, $11, $12, $13, $14, $15, $16, $17::timestamptz), $18)
+INSERT INTO personal_access_tokens (instance_id, id, org_id, user_id, name, token_hash, expiration_date, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), $17, $18)
 RETURNING sequence
 `
 
 type PersonalAccessTokensInsertParams struct {
 	InstanceID         string          `db:"instance_id"`
-	TokenHash          []byte          `db:"token_hash"`
 	ID                 string          `db:"id"`
+	OrgID              *string         `db:"org_id"`
 	UserID             string          `db:"user_id"`
 	Name               string          `db:"name"`
+	TokenHash          []byte          `db:"token_hash"`
 	ExpirationDate     *time.Time      `db:"expiration_date"`
-	CreationDate       time.Time       `db:"creation_date"`
-	OrgID              *string         `db:"org_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -78,6 +77,7 @@ type PersonalAccessTokensInsertParams struct {
 	EventOwnerType     int16           `db:"event_owner_type"`
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
+	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
 }
 
@@ -85,13 +85,12 @@ type PersonalAccessTokensInsertParams struct {
 func (q *Queries) PersonalAccessTokensInsert(ctx context.Context, db DBTX, arg PersonalAccessTokensInsertParams) (int64, error) {
 	row := db.QueryRow(ctx, personalAccessTokensInsert,
 		arg.InstanceID,
-		arg.TokenHash,
 		arg.ID,
+		arg.OrgID,
 		arg.UserID,
 		arg.Name,
+		arg.TokenHash,
 		arg.ExpirationDate,
-		arg.CreationDate,
-		arg.OrgID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,
@@ -101,6 +100,7 @@ func (q *Queries) PersonalAccessTokensInsert(ctx context.Context, db DBTX, arg P
 		arg.EventOwnerType,
 		arg.EventOwnerID,
 		arg.EventAt,
+		arg.CreationDate,
 		arg.ChangeDate,
 	)
 	var sequence int64
@@ -109,7 +109,7 @@ func (q *Queries) PersonalAccessTokensInsert(ctx context.Context, db DBTX, arg P
 }
 
 const personalAccessTokensLock = `-- name: PersonalAccessTokensLock :one
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type PersonalAccessTokensLockParams struct {
@@ -123,14 +123,14 @@ func (q *Queries) PersonalAccessTokensLock(ctx context.Context, db DBTX, arg Per
 	var i PersonalAccessToken
 	err := row.Scan(
 		&i.InstanceID,
-		&i.TokenHash,
 		&i.ID,
+		&i.OrgID,
 		&i.UserID,
 		&i.Name,
+		&i.TokenHash,
 		&i.ExpirationDate,
-		&i.CreationDate,
-		&i.OrgID,
 		&i.Sequence,
+		&i.CreationDate,
 		&i.ChangeDate,
 	)
 	return i, err
@@ -138,7 +138,7 @@ func (q *Queries) PersonalAccessTokensLock(ctx context.Context, db DBTX, arg Per
 
 const personalAccessTokensRead = `-- name: PersonalAccessTokensRead :one
 
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type PersonalAccessTokensReadParams struct {
@@ -153,21 +153,21 @@ func (q *Queries) PersonalAccessTokensRead(ctx context.Context, db DBTX, arg Per
 	var i PersonalAccessToken
 	err := row.Scan(
 		&i.InstanceID,
-		&i.TokenHash,
 		&i.ID,
+		&i.OrgID,
 		&i.UserID,
 		&i.Name,
+		&i.TokenHash,
 		&i.ExpirationDate,
-		&i.CreationDate,
-		&i.OrgID,
 		&i.Sequence,
+		&i.CreationDate,
 		&i.ChangeDate,
 	)
 	return i, err
 }
 
 const personalAccessTokensTake = `-- name: PersonalAccessTokensTake :one
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type PersonalAccessTokensTakeParams struct {
@@ -181,31 +181,31 @@ func (q *Queries) PersonalAccessTokensTake(ctx context.Context, db DBTX, arg Per
 	var i PersonalAccessToken
 	err := row.Scan(
 		&i.InstanceID,
-		&i.TokenHash,
 		&i.ID,
+		&i.OrgID,
 		&i.UserID,
 		&i.Name,
+		&i.TokenHash,
 		&i.ExpirationDate,
-		&i.CreationDate,
-		&i.OrgID,
 		&i.Sequence,
+		&i.CreationDate,
 		&i.ChangeDate,
 	)
 	return i, err
 }
 
 const personalAccessTokensUpdate = `-- name: PersonalAccessTokensUpdate :one
-UPDATE personal_access_tokens t SET token_hash = $1, user_id = $2, name = $3, expiration_date = $4, org_id = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), change_date = $15
+UPDATE personal_access_tokens t SET org_id = $1, user_id = $2, name = $3, token_hash = $4, expiration_date = $5, sequence = append_event($6, $7, $8, $9, $10, $11, $12, $13, $14::timestamptz), change_date = $15
 WHERE t.instance_id = $16 AND t.id = $17
 RETURNING t.sequence
 `
 
 type PersonalAccessTokensUpdateParams struct {
-	TokenHash          []byte          `db:"token_hash"`
+	OrgID              *string         `db:"org_id"`
 	UserID             string          `db:"user_id"`
 	Name               string          `db:"name"`
+	TokenHash          []byte          `db:"token_hash"`
 	ExpirationDate     *time.Time      `db:"expiration_date"`
-	OrgID              *string         `db:"org_id"`
 	EventInstanceID    string          `db:"event_instance_id"`
 	EventAggregateType string          `db:"event_aggregate_type"`
 	EventAggregateID   string          `db:"event_aggregate_id"`
@@ -223,11 +223,11 @@ type PersonalAccessTokensUpdateParams struct {
 // PersonalAccessTokensUpdate stores a row that is locked and appends its event.
 func (q *Queries) PersonalAccessTokensUpdate(ctx context.Context, db DBTX, arg PersonalAccessTokensUpdateParams) (int64, error) {
 	row := db.QueryRow(ctx, personalAccessTokensUpdate,
-		arg.TokenHash,
+		arg.OrgID,
 		arg.UserID,
 		arg.Name,
+		arg.TokenHash,
 		arg.ExpirationDate,
-		arg.OrgID,
 		arg.EventInstanceID,
 		arg.EventAggregateType,
 		arg.EventAggregateID,

@@ -27,7 +27,7 @@ func (q *Queries) UsersDelete(ctx context.Context, db DBTX, arg UsersDeleteParam
 }
 
 const usersHold = `-- name: UsersHold :one
-SELECT t.instance_id, t.id, t.org_id, t.state, t.email, t.password_hash, t.sequence, t.creation_date, t.change_date, t.user_type, t.username, t.username_folded, t.given_name, t.family_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.email_folded, t.is_email_verified, t.phone, t.is_phone_verified, t.password_changed, t.password_change_required, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.failed_password_attempts, t.failed_otp_attempts, t.failed_otp_until, t.middle_name, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.failed_password_until, t.generation, t.is_email_proven, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type UsersHoldParams struct {
@@ -43,39 +43,17 @@ func (q *Queries) UsersHold(ctx context.Context, db DBTX, arg UsersHoldParams) (
 		&i.InstanceID,
 		&i.ID,
 		&i.OrgID,
-		&i.State,
-		&i.Email,
-		&i.PasswordHash,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.UserType,
+		&i.State,
 		&i.Username,
 		&i.UsernameFolded,
 		&i.GivenName,
 		&i.FamilyName,
+		&i.MiddleName,
 		&i.NickName,
 		&i.DisplayName,
 		&i.DisplayNameFolded,
 		&i.PreferredLanguage,
-		&i.EmailFolded,
-		&i.IsEmailVerified,
-		&i.Phone,
-		&i.IsPhoneVerified,
-		&i.PasswordChanged,
-		&i.PasswordChangeRequired,
-		&i.Description,
-		&i.AccessTokenType,
-		&i.SecretHash,
-		&i.OldSecretHash,
-		&i.OldSecretUntil,
-		&i.SchemaID,
-		&i.SchemaRevision,
-		&i.Data,
-		&i.FailedPasswordAttempts,
-		&i.FailedOtpAttempts,
-		&i.FailedOtpUntil,
-		&i.MiddleName,
 		&i.ProfileUrl,
 		&i.PictureUrl,
 		&i.WebsiteUrl,
@@ -87,9 +65,31 @@ func (q *Queries) UsersHold(ctx context.Context, db DBTX, arg UsersHoldParams) (
 		&i.Region,
 		&i.PostalCode,
 		&i.Country,
-		&i.FailedPasswordUntil,
-		&i.Generation,
+		&i.Email,
+		&i.EmailFolded,
+		&i.IsEmailVerified,
 		&i.IsEmailProven,
+		&i.Phone,
+		&i.IsPhoneVerified,
+		&i.PasswordHash,
+		&i.PasswordChanged,
+		&i.PasswordChangeRequired,
+		&i.FailedPasswordAttempts,
+		&i.FailedPasswordUntil,
+		&i.FailedOtpAttempts,
+		&i.FailedOtpUntil,
+		&i.Generation,
+		&i.Description,
+		&i.AccessTokenType,
+		&i.SecretHash,
+		&i.OldSecretHash,
+		&i.OldSecretUntil,
+		&i.SchemaID,
+		&i.SchemaRevision,
+		&i.Data,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.LoginName,
 		&i.HasSecret,
 	)
@@ -97,8 +97,8 @@ func (q *Queries) UsersHold(ctx context.Context, db DBTX, arg UsersHoldParams) (
 }
 
 const usersInsert = `-- name: UsersInsert :one
-INSERT INTO users (instance_id, id, org_id, state, email, password_hash, sequence, creation_date, change_date, user_type, username, username_folded, given_name, family_name, nick_name, display_name, display_name_folded, preferred_language, email_folded, is_email_verified, phone, is_phone_verified, password_changed, password_change_required, description, access_token_type, secret_hash, old_secret_hash, old_secret_until, schema_id, schema_revision, data, failed_password_attempts, failed_otp_attempts, failed_otp_until, middle_name, profile_url, picture_url, website_url, gender, birthdate, zoneinfo, street_address, locality, region, postal_code, country, failed_password_until, generation, is_email_proven)
-VALUES ($1, $2, $3, $4, $5, $6, append_event($7, $8, $9, $10, $11, $12, $13, $14, $15::timestamptz), $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48, $49, $50, $51, $52, $53, $54, $55, $56, $57, $58)
+INSERT INTO users (instance_id, id, org_id, user_type, state, username, username_folded, given_name, family_name, middle_name, nick_name, display_name, display_name_folded, preferred_language, profile_url, picture_url, website_url, gender, birthdate, zoneinfo, street_address, locality, region, postal_code, country, email, email_folded, is_email_verified, is_email_proven, phone, is_phone_verified, password_hash, password_changed, password_change_required, failed_password_attempts, failed_password_until, failed_otp_attempts, failed_otp_until, generation, description, access_token_type, secret_hash, old_secret_hash, old_secret_until, schema_id, schema_revision, data, sequence, creation_date, change_date)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, append_event($48, $49, $50, $51, $52, $53, $54, $55, $56::timestamptz), $57, $58)
 RETURNING sequence
 `
 
@@ -106,47 +106,17 @@ type UsersInsertParams struct {
 	InstanceID             string          `db:"instance_id"`
 	ID                     string          `db:"id"`
 	OrgID                  *string         `db:"org_id"`
-	State                  int16           `db:"state"`
-	Email                  string          `db:"email"`
-	PasswordHash           *string         `db:"password_hash"`
-	EventInstanceID        string          `db:"event_instance_id"`
-	EventAggregateType     string          `db:"event_aggregate_type"`
-	EventAggregateID       string          `db:"event_aggregate_id"`
-	EventType              string          `db:"event_type"`
-	EventPayload           json.RawMessage `db:"event_payload"`
-	EventCreator           string          `db:"event_creator"`
-	EventOwnerType         int16           `db:"event_owner_type"`
-	EventOwnerID           string          `db:"event_owner_id"`
-	EventAt                time.Time       `db:"event_at"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
 	UserType               int16           `db:"user_type"`
+	State                  int16           `db:"state"`
 	Username               string          `db:"username"`
 	UsernameFolded         string          `db:"username_folded"`
 	GivenName              string          `db:"given_name"`
 	FamilyName             string          `db:"family_name"`
+	MiddleName             string          `db:"middle_name"`
 	NickName               string          `db:"nick_name"`
 	DisplayName            string          `db:"display_name"`
 	DisplayNameFolded      string          `db:"display_name_folded"`
 	PreferredLanguage      string          `db:"preferred_language"`
-	EmailFolded            string          `db:"email_folded"`
-	IsEmailVerified        bool            `db:"is_email_verified"`
-	Phone                  string          `db:"phone"`
-	IsPhoneVerified        bool            `db:"is_phone_verified"`
-	PasswordChanged        *time.Time      `db:"password_changed"`
-	PasswordChangeRequired bool            `db:"password_change_required"`
-	Description            string          `db:"description"`
-	AccessTokenType        int16           `db:"access_token_type"`
-	SecretHash             []byte          `db:"secret_hash"`
-	OldSecretHash          []byte          `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time      `db:"old_secret_until"`
-	SchemaID               *string         `db:"schema_id"`
-	SchemaRevision         int32           `db:"schema_revision"`
-	Data                   json.RawMessage `db:"data"`
-	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
-	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
-	MiddleName             string          `db:"middle_name"`
 	ProfileUrl             string          `db:"profile_url"`
 	PictureUrl             string          `db:"picture_url"`
 	WebsiteUrl             string          `db:"website_url"`
@@ -158,9 +128,39 @@ type UsersInsertParams struct {
 	Region                 string          `db:"region"`
 	PostalCode             string          `db:"postal_code"`
 	Country                string          `db:"country"`
-	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
-	Generation             int32           `db:"generation"`
+	Email                  string          `db:"email"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
 	IsEmailProven          bool            `db:"is_email_proven"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordHash           *string         `db:"password_hash"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	Generation             int32           `db:"generation"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	EventInstanceID        string          `db:"event_instance_id"`
+	EventAggregateType     string          `db:"event_aggregate_type"`
+	EventAggregateID       string          `db:"event_aggregate_id"`
+	EventType              string          `db:"event_type"`
+	EventPayload           json.RawMessage `db:"event_payload"`
+	EventCreator           string          `db:"event_creator"`
+	EventOwnerType         int16           `db:"event_owner_type"`
+	EventOwnerID           string          `db:"event_owner_id"`
+	EventAt                time.Time       `db:"event_at"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
 }
 
 // UsersInsert stores a new row and appends its event.
@@ -169,47 +169,17 @@ func (q *Queries) UsersInsert(ctx context.Context, db DBTX, arg UsersInsertParam
 		arg.InstanceID,
 		arg.ID,
 		arg.OrgID,
-		arg.State,
-		arg.Email,
-		arg.PasswordHash,
-		arg.EventInstanceID,
-		arg.EventAggregateType,
-		arg.EventAggregateID,
-		arg.EventType,
-		arg.EventPayload,
-		arg.EventCreator,
-		arg.EventOwnerType,
-		arg.EventOwnerID,
-		arg.EventAt,
-		arg.CreationDate,
-		arg.ChangeDate,
 		arg.UserType,
+		arg.State,
 		arg.Username,
 		arg.UsernameFolded,
 		arg.GivenName,
 		arg.FamilyName,
+		arg.MiddleName,
 		arg.NickName,
 		arg.DisplayName,
 		arg.DisplayNameFolded,
 		arg.PreferredLanguage,
-		arg.EmailFolded,
-		arg.IsEmailVerified,
-		arg.Phone,
-		arg.IsPhoneVerified,
-		arg.PasswordChanged,
-		arg.PasswordChangeRequired,
-		arg.Description,
-		arg.AccessTokenType,
-		arg.SecretHash,
-		arg.OldSecretHash,
-		arg.OldSecretUntil,
-		arg.SchemaID,
-		arg.SchemaRevision,
-		arg.Data,
-		arg.FailedPasswordAttempts,
-		arg.FailedOtpAttempts,
-		arg.FailedOtpUntil,
-		arg.MiddleName,
 		arg.ProfileUrl,
 		arg.PictureUrl,
 		arg.WebsiteUrl,
@@ -221,9 +191,39 @@ func (q *Queries) UsersInsert(ctx context.Context, db DBTX, arg UsersInsertParam
 		arg.Region,
 		arg.PostalCode,
 		arg.Country,
-		arg.FailedPasswordUntil,
-		arg.Generation,
+		arg.Email,
+		arg.EmailFolded,
+		arg.IsEmailVerified,
 		arg.IsEmailProven,
+		arg.Phone,
+		arg.IsPhoneVerified,
+		arg.PasswordHash,
+		arg.PasswordChanged,
+		arg.PasswordChangeRequired,
+		arg.FailedPasswordAttempts,
+		arg.FailedPasswordUntil,
+		arg.FailedOtpAttempts,
+		arg.FailedOtpUntil,
+		arg.Generation,
+		arg.Description,
+		arg.AccessTokenType,
+		arg.SecretHash,
+		arg.OldSecretHash,
+		arg.OldSecretUntil,
+		arg.SchemaID,
+		arg.SchemaRevision,
+		arg.Data,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.CreationDate,
+		arg.ChangeDate,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -231,7 +231,7 @@ func (q *Queries) UsersInsert(ctx context.Context, db DBTX, arg UsersInsertParam
 }
 
 const usersLock = `-- name: UsersLock :one
-SELECT t.instance_id, t.id, t.org_id, t.state, t.email, t.password_hash, t.sequence, t.creation_date, t.change_date, t.user_type, t.username, t.username_folded, t.given_name, t.family_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.email_folded, t.is_email_verified, t.phone, t.is_phone_verified, t.password_changed, t.password_change_required, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.failed_password_attempts, t.failed_otp_attempts, t.failed_otp_until, t.middle_name, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.failed_password_until, t.generation, t.is_email_proven, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type UsersLockParams struct {
@@ -247,39 +247,17 @@ func (q *Queries) UsersLock(ctx context.Context, db DBTX, arg UsersLockParams) (
 		&i.InstanceID,
 		&i.ID,
 		&i.OrgID,
-		&i.State,
-		&i.Email,
-		&i.PasswordHash,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.UserType,
+		&i.State,
 		&i.Username,
 		&i.UsernameFolded,
 		&i.GivenName,
 		&i.FamilyName,
+		&i.MiddleName,
 		&i.NickName,
 		&i.DisplayName,
 		&i.DisplayNameFolded,
 		&i.PreferredLanguage,
-		&i.EmailFolded,
-		&i.IsEmailVerified,
-		&i.Phone,
-		&i.IsPhoneVerified,
-		&i.PasswordChanged,
-		&i.PasswordChangeRequired,
-		&i.Description,
-		&i.AccessTokenType,
-		&i.SecretHash,
-		&i.OldSecretHash,
-		&i.OldSecretUntil,
-		&i.SchemaID,
-		&i.SchemaRevision,
-		&i.Data,
-		&i.FailedPasswordAttempts,
-		&i.FailedOtpAttempts,
-		&i.FailedOtpUntil,
-		&i.MiddleName,
 		&i.ProfileUrl,
 		&i.PictureUrl,
 		&i.WebsiteUrl,
@@ -291,9 +269,31 @@ func (q *Queries) UsersLock(ctx context.Context, db DBTX, arg UsersLockParams) (
 		&i.Region,
 		&i.PostalCode,
 		&i.Country,
-		&i.FailedPasswordUntil,
-		&i.Generation,
+		&i.Email,
+		&i.EmailFolded,
+		&i.IsEmailVerified,
 		&i.IsEmailProven,
+		&i.Phone,
+		&i.IsPhoneVerified,
+		&i.PasswordHash,
+		&i.PasswordChanged,
+		&i.PasswordChangeRequired,
+		&i.FailedPasswordAttempts,
+		&i.FailedPasswordUntil,
+		&i.FailedOtpAttempts,
+		&i.FailedOtpUntil,
+		&i.Generation,
+		&i.Description,
+		&i.AccessTokenType,
+		&i.SecretHash,
+		&i.OldSecretHash,
+		&i.OldSecretUntil,
+		&i.SchemaID,
+		&i.SchemaRevision,
+		&i.Data,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.LoginName,
 		&i.HasSecret,
 	)
@@ -302,7 +302,7 @@ func (q *Queries) UsersLock(ctx context.Context, db DBTX, arg UsersLockParams) (
 
 const usersRead = `-- name: UsersRead :one
 
-SELECT t.instance_id, t.id, t.org_id, t.state, t.email, t.password_hash, t.sequence, t.creation_date, t.change_date, t.user_type, t.username, t.username_folded, t.given_name, t.family_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.email_folded, t.is_email_verified, t.phone, t.is_phone_verified, t.password_changed, t.password_change_required, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.failed_password_attempts, t.failed_otp_attempts, t.failed_otp_until, t.middle_name, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.failed_password_until, t.generation, t.is_email_proven, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type UsersReadParams struct {
@@ -319,39 +319,17 @@ func (q *Queries) UsersRead(ctx context.Context, db DBTX, arg UsersReadParams) (
 		&i.InstanceID,
 		&i.ID,
 		&i.OrgID,
-		&i.State,
-		&i.Email,
-		&i.PasswordHash,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.UserType,
+		&i.State,
 		&i.Username,
 		&i.UsernameFolded,
 		&i.GivenName,
 		&i.FamilyName,
+		&i.MiddleName,
 		&i.NickName,
 		&i.DisplayName,
 		&i.DisplayNameFolded,
 		&i.PreferredLanguage,
-		&i.EmailFolded,
-		&i.IsEmailVerified,
-		&i.Phone,
-		&i.IsPhoneVerified,
-		&i.PasswordChanged,
-		&i.PasswordChangeRequired,
-		&i.Description,
-		&i.AccessTokenType,
-		&i.SecretHash,
-		&i.OldSecretHash,
-		&i.OldSecretUntil,
-		&i.SchemaID,
-		&i.SchemaRevision,
-		&i.Data,
-		&i.FailedPasswordAttempts,
-		&i.FailedOtpAttempts,
-		&i.FailedOtpUntil,
-		&i.MiddleName,
 		&i.ProfileUrl,
 		&i.PictureUrl,
 		&i.WebsiteUrl,
@@ -363,9 +341,31 @@ func (q *Queries) UsersRead(ctx context.Context, db DBTX, arg UsersReadParams) (
 		&i.Region,
 		&i.PostalCode,
 		&i.Country,
-		&i.FailedPasswordUntil,
-		&i.Generation,
+		&i.Email,
+		&i.EmailFolded,
+		&i.IsEmailVerified,
 		&i.IsEmailProven,
+		&i.Phone,
+		&i.IsPhoneVerified,
+		&i.PasswordHash,
+		&i.PasswordChanged,
+		&i.PasswordChangeRequired,
+		&i.FailedPasswordAttempts,
+		&i.FailedPasswordUntil,
+		&i.FailedOtpAttempts,
+		&i.FailedOtpUntil,
+		&i.Generation,
+		&i.Description,
+		&i.AccessTokenType,
+		&i.SecretHash,
+		&i.OldSecretHash,
+		&i.OldSecretUntil,
+		&i.SchemaID,
+		&i.SchemaRevision,
+		&i.Data,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.LoginName,
 		&i.HasSecret,
 	)
@@ -373,7 +373,7 @@ func (q *Queries) UsersRead(ctx context.Context, db DBTX, arg UsersReadParams) (
 }
 
 const usersTake = `-- name: UsersTake :one
-SELECT t.instance_id, t.id, t.org_id, t.state, t.email, t.password_hash, t.sequence, t.creation_date, t.change_date, t.user_type, t.username, t.username_folded, t.given_name, t.family_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.email_folded, t.is_email_verified, t.phone, t.is_phone_verified, t.password_changed, t.password_change_required, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.failed_password_attempts, t.failed_otp_attempts, t.failed_otp_until, t.middle_name, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.failed_password_until, t.generation, t.is_email_proven, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type UsersTakeParams struct {
@@ -389,39 +389,17 @@ func (q *Queries) UsersTake(ctx context.Context, db DBTX, arg UsersTakeParams) (
 		&i.InstanceID,
 		&i.ID,
 		&i.OrgID,
-		&i.State,
-		&i.Email,
-		&i.PasswordHash,
-		&i.Sequence,
-		&i.CreationDate,
-		&i.ChangeDate,
 		&i.UserType,
+		&i.State,
 		&i.Username,
 		&i.UsernameFolded,
 		&i.GivenName,
 		&i.FamilyName,
+		&i.MiddleName,
 		&i.NickName,
 		&i.DisplayName,
 		&i.DisplayNameFolded,
 		&i.PreferredLanguage,
-		&i.EmailFolded,
-		&i.IsEmailVerified,
-		&i.Phone,
-		&i.IsPhoneVerified,
-		&i.PasswordChanged,
-		&i.PasswordChangeRequired,
-		&i.Description,
-		&i.AccessTokenType,
-		&i.SecretHash,
-		&i.OldSecretHash,
-		&i.OldSecretUntil,
-		&i.SchemaID,
-		&i.SchemaRevision,
-		&i.Data,
-		&i.FailedPasswordAttempts,
-		&i.FailedOtpAttempts,
-		&i.FailedOtpUntil,
-		&i.MiddleName,
 		&i.ProfileUrl,
 		&i.PictureUrl,
 		&i.WebsiteUrl,
@@ -433,9 +411,31 @@ func (q *Queries) UsersTake(ctx context.Context, db DBTX, arg UsersTakeParams) (
 		&i.Region,
 		&i.PostalCode,
 		&i.Country,
-		&i.FailedPasswordUntil,
-		&i.Generation,
+		&i.Email,
+		&i.EmailFolded,
+		&i.IsEmailVerified,
 		&i.IsEmailProven,
+		&i.Phone,
+		&i.IsPhoneVerified,
+		&i.PasswordHash,
+		&i.PasswordChanged,
+		&i.PasswordChangeRequired,
+		&i.FailedPasswordAttempts,
+		&i.FailedPasswordUntil,
+		&i.FailedOtpAttempts,
+		&i.FailedOtpUntil,
+		&i.Generation,
+		&i.Description,
+		&i.AccessTokenType,
+		&i.SecretHash,
+		&i.OldSecretHash,
+		&i.OldSecretUntil,
+		&i.SchemaID,
+		&i.SchemaRevision,
+		&i.Data,
+		&i.Sequence,
+		&i.CreationDate,
+		&i.ChangeDate,
 		&i.LoginName,
 		&i.HasSecret,
 	)
@@ -443,53 +443,24 @@ func (q *Queries) UsersTake(ctx context.Context, db DBTX, arg UsersTakeParams) (
 }
 
 const usersUpdate = `-- name: UsersUpdate :one
-UPDATE users t SET org_id = $1, state = $2, email = $3, password_hash = $4, sequence = append_event($5, $6, $7, $8, $9, $10, $11, $12, $13::timestamptz), change_date = $14, user_type = $15, username = $16, username_folded = $17, given_name = $18, family_name = $19, nick_name = $20, display_name = $21, display_name_folded = $22, preferred_language = $23, email_folded = $24, is_email_verified = $25, phone = $26, is_phone_verified = $27, password_changed = $28, password_change_required = $29, description = $30, access_token_type = $31, secret_hash = $32, old_secret_hash = $33, old_secret_until = $34, schema_id = $35, schema_revision = $36, data = $37, failed_password_attempts = $38, failed_otp_attempts = $39, failed_otp_until = $40, middle_name = $41, profile_url = $42, picture_url = $43, website_url = $44, gender = $45, birthdate = $46, zoneinfo = $47, street_address = $48, locality = $49, region = $50, postal_code = $51, country = $52, failed_password_until = $53, generation = greatest(t.generation, $54), is_email_proven = $55
+UPDATE users t SET org_id = $1, user_type = $2, state = $3, username = $4, username_folded = $5, given_name = $6, family_name = $7, middle_name = $8, nick_name = $9, display_name = $10, display_name_folded = $11, preferred_language = $12, profile_url = $13, picture_url = $14, website_url = $15, gender = $16, birthdate = $17, zoneinfo = $18, street_address = $19, locality = $20, region = $21, postal_code = $22, country = $23, email = $24, email_folded = $25, is_email_verified = $26, is_email_proven = $27, phone = $28, is_phone_verified = $29, password_hash = $30, password_changed = $31, password_change_required = $32, failed_password_attempts = $33, failed_password_until = $34, failed_otp_attempts = $35, failed_otp_until = $36, generation = greatest(t.generation, $37), description = $38, access_token_type = $39, secret_hash = $40, old_secret_hash = $41, old_secret_until = $42, schema_id = $43, schema_revision = $44, data = $45, sequence = append_event($46, $47, $48, $49, $50, $51, $52, $53, $54::timestamptz), change_date = $55
 WHERE t.instance_id = $56 AND t.id = $57
 RETURNING t.sequence
 `
 
 type UsersUpdateParams struct {
 	OrgID                  *string         `db:"org_id"`
-	State                  int16           `db:"state"`
-	Email                  string          `db:"email"`
-	PasswordHash           *string         `db:"password_hash"`
-	EventInstanceID        string          `db:"event_instance_id"`
-	EventAggregateType     string          `db:"event_aggregate_type"`
-	EventAggregateID       string          `db:"event_aggregate_id"`
-	EventType              string          `db:"event_type"`
-	EventPayload           json.RawMessage `db:"event_payload"`
-	EventCreator           string          `db:"event_creator"`
-	EventOwnerType         int16           `db:"event_owner_type"`
-	EventOwnerID           string          `db:"event_owner_id"`
-	EventAt                time.Time       `db:"event_at"`
-	ChangeDate             time.Time       `db:"change_date"`
 	UserType               int16           `db:"user_type"`
+	State                  int16           `db:"state"`
 	Username               string          `db:"username"`
 	UsernameFolded         string          `db:"username_folded"`
 	GivenName              string          `db:"given_name"`
 	FamilyName             string          `db:"family_name"`
+	MiddleName             string          `db:"middle_name"`
 	NickName               string          `db:"nick_name"`
 	DisplayName            string          `db:"display_name"`
 	DisplayNameFolded      string          `db:"display_name_folded"`
 	PreferredLanguage      string          `db:"preferred_language"`
-	EmailFolded            string          `db:"email_folded"`
-	IsEmailVerified        bool            `db:"is_email_verified"`
-	Phone                  string          `db:"phone"`
-	IsPhoneVerified        bool            `db:"is_phone_verified"`
-	PasswordChanged        *time.Time      `db:"password_changed"`
-	PasswordChangeRequired bool            `db:"password_change_required"`
-	Description            string          `db:"description"`
-	AccessTokenType        int16           `db:"access_token_type"`
-	SecretHash             []byte          `db:"secret_hash"`
-	OldSecretHash          []byte          `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time      `db:"old_secret_until"`
-	SchemaID               *string         `db:"schema_id"`
-	SchemaRevision         int32           `db:"schema_revision"`
-	Data                   json.RawMessage `db:"data"`
-	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
-	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
-	MiddleName             string          `db:"middle_name"`
 	ProfileUrl             string          `db:"profile_url"`
 	PictureUrl             string          `db:"picture_url"`
 	WebsiteUrl             string          `db:"website_url"`
@@ -501,9 +472,38 @@ type UsersUpdateParams struct {
 	Region                 string          `db:"region"`
 	PostalCode             string          `db:"postal_code"`
 	Country                string          `db:"country"`
-	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
-	Generation             int32           `db:"generation"`
+	Email                  string          `db:"email"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
 	IsEmailProven          bool            `db:"is_email_proven"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordHash           *string         `db:"password_hash"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	Generation             int32           `db:"generation"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	EventInstanceID        string          `db:"event_instance_id"`
+	EventAggregateType     string          `db:"event_aggregate_type"`
+	EventAggregateID       string          `db:"event_aggregate_id"`
+	EventType              string          `db:"event_type"`
+	EventPayload           json.RawMessage `db:"event_payload"`
+	EventCreator           string          `db:"event_creator"`
+	EventOwnerType         int16           `db:"event_owner_type"`
+	EventOwnerID           string          `db:"event_owner_id"`
+	EventAt                time.Time       `db:"event_at"`
+	ChangeDate             time.Time       `db:"change_date"`
 	InstanceID             string          `db:"instance_id"`
 	ID                     string          `db:"id"`
 }
@@ -512,46 +512,17 @@ type UsersUpdateParams struct {
 func (q *Queries) UsersUpdate(ctx context.Context, db DBTX, arg UsersUpdateParams) (int64, error) {
 	row := db.QueryRow(ctx, usersUpdate,
 		arg.OrgID,
-		arg.State,
-		arg.Email,
-		arg.PasswordHash,
-		arg.EventInstanceID,
-		arg.EventAggregateType,
-		arg.EventAggregateID,
-		arg.EventType,
-		arg.EventPayload,
-		arg.EventCreator,
-		arg.EventOwnerType,
-		arg.EventOwnerID,
-		arg.EventAt,
-		arg.ChangeDate,
 		arg.UserType,
+		arg.State,
 		arg.Username,
 		arg.UsernameFolded,
 		arg.GivenName,
 		arg.FamilyName,
+		arg.MiddleName,
 		arg.NickName,
 		arg.DisplayName,
 		arg.DisplayNameFolded,
 		arg.PreferredLanguage,
-		arg.EmailFolded,
-		arg.IsEmailVerified,
-		arg.Phone,
-		arg.IsPhoneVerified,
-		arg.PasswordChanged,
-		arg.PasswordChangeRequired,
-		arg.Description,
-		arg.AccessTokenType,
-		arg.SecretHash,
-		arg.OldSecretHash,
-		arg.OldSecretUntil,
-		arg.SchemaID,
-		arg.SchemaRevision,
-		arg.Data,
-		arg.FailedPasswordAttempts,
-		arg.FailedOtpAttempts,
-		arg.FailedOtpUntil,
-		arg.MiddleName,
 		arg.ProfileUrl,
 		arg.PictureUrl,
 		arg.WebsiteUrl,
@@ -563,9 +534,38 @@ func (q *Queries) UsersUpdate(ctx context.Context, db DBTX, arg UsersUpdateParam
 		arg.Region,
 		arg.PostalCode,
 		arg.Country,
-		arg.FailedPasswordUntil,
-		arg.Generation,
+		arg.Email,
+		arg.EmailFolded,
+		arg.IsEmailVerified,
 		arg.IsEmailProven,
+		arg.Phone,
+		arg.IsPhoneVerified,
+		arg.PasswordHash,
+		arg.PasswordChanged,
+		arg.PasswordChangeRequired,
+		arg.FailedPasswordAttempts,
+		arg.FailedPasswordUntil,
+		arg.FailedOtpAttempts,
+		arg.FailedOtpUntil,
+		arg.Generation,
+		arg.Description,
+		arg.AccessTokenType,
+		arg.SecretHash,
+		arg.OldSecretHash,
+		arg.OldSecretUntil,
+		arg.SchemaID,
+		arg.SchemaRevision,
+		arg.Data,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.ChangeDate,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -26,7 +26,7 @@ func (Apps) Facts() *resource.Facts { return factsApps }
 
 var factsApps = &resource.Facts{
 	Table: "apps", Kind: "app",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.sequence, t.creation_date, t.change_date, t.trusted, t.plain_jwt_type FROM apps t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -87,7 +87,7 @@ func (Apps) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key reso
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Apps) Scan(rows v5.Rows, r *db.App, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.Trusted, &r.PlainJwtType, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.Name, &r.NameFolded, &r.Type, &r.State, &r.ClientID, &r.AuthMethodType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.RedirectUris, &r.PostLogoutRedirectUris, &r.ResponseTypes, &r.GrantTypes, &r.ApplicationType, &r.DevelopmentMode, &r.AccessTokenType, &r.AccessTokenRoleAssertion, &r.IDTokenRoleAssertion, &r.IDTokenUserinfoAssertion, &r.ClockSkewNanos, &r.AdditionalOrigins, &r.Trusted, &r.PlainJwtType, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -119,6 +119,8 @@ func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		IDTokenUserinfoAssertion: r.IDTokenUserinfoAssertion,
 		ClockSkewNanos:           r.ClockSkewNanos,
 		AdditionalOrigins:        resource.NotNull(r.AdditionalOrigins),
+		Trusted:                  r.Trusted,
+		PlainJwtType:             r.PlainJwtType,
 		EventInstanceID:          e.InstanceID,
 		EventAggregateType:       e.AggregateType,
 		EventAggregateID:         e.AggregateID,
@@ -130,8 +132,6 @@ func (Apps) Insert(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventAt:                  e.At,
 		CreationDate:             r.CreationDate,
 		ChangeDate:               r.ChangeDate,
-		Trusted:                  r.Trusted,
-		PlainJwtType:             r.PlainJwtType,
 	})
 	return err
 }
@@ -163,6 +163,8 @@ func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		IDTokenUserinfoAssertion: r.IDTokenUserinfoAssertion,
 		ClockSkewNanos:           r.ClockSkewNanos,
 		AdditionalOrigins:        resource.NotNull(r.AdditionalOrigins),
+		Trusted:                  r.Trusted,
+		PlainJwtType:             r.PlainJwtType,
 		EventInstanceID:          e.InstanceID,
 		EventAggregateType:       e.AggregateType,
 		EventAggregateID:         e.AggregateID,
@@ -173,8 +175,6 @@ func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 		EventOwnerID:             e.OwnerID,
 		EventAt:                  e.At,
 		ChangeDate:               r.ChangeDate,
-		Trusted:                  r.Trusted,
-		PlainJwtType:             r.PlainJwtType,
 		InstanceID:               r.InstanceID,
 		ID:                       r.ID,
 	})
@@ -213,11 +213,11 @@ func (Apps) Differs(a, b *db.App) bool {
 		a.IDTokenUserinfoAssertion != b.IDTokenUserinfoAssertion ||
 		a.ClockSkewNanos != b.ClockSkewNanos ||
 		!slices.Equal(a.AdditionalOrigins, b.AdditionalOrigins) ||
+		a.Trusted != b.Trusted ||
+		a.PlainJwtType != b.PlainJwtType ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate) ||
-		a.Trusted != b.Trusted ||
-		a.PlainJwtType != b.PlainJwtType
+		!a.ChangeDate.Equal(b.ChangeDate)
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or

@@ -24,7 +24,7 @@ func (Instances) Facts() *resource.Facts { return factsInstances }
 
 var factsInstances = &resource.Facts{
 	Table: "instances", Kind: "instance",
-	Select: `SELECT t.id, t.name, t.default_org, t.sequence, t.creation_date, t.change_date, t.name_folded, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.primary_domain FROM instance_rows t`,
+	Select: `SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: true, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -76,7 +76,7 @@ func (Instances) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Instances) Scan(rows v5.Rows, r *db.InstanceRow, total *int64) error {
-	return rows.Scan(&r.ID, &r.Name, &r.DefaultOrg, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.NameFolded, &r.Blocked, &r.AuditLogRetentionNanos, &r.AllowRegistration, &r.PrimaryDomain, total)
+	return rows.Scan(&r.ID, &r.Name, &r.NameFolded, &r.DefaultOrg, &r.Blocked, &r.AuditLogRetentionNanos, &r.AllowRegistration, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.PrimaryDomain, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -85,7 +85,11 @@ func (Instances) Insert(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 	r.Sequence, err = db.New().InstancesInsert(ctx, conn, db.InstancesInsertParams{
 		ID:                     r.ID,
 		Name:                   r.Name,
+		NameFolded:             r.NameFolded,
 		DefaultOrg:             r.DefaultOrg,
+		Blocked:                r.Blocked,
+		AuditLogRetentionNanos: r.AuditLogRetentionNanos,
+		AllowRegistration:      r.AllowRegistration,
 		EventInstanceID:        e.InstanceID,
 		EventAggregateType:     e.AggregateType,
 		EventAggregateID:       e.AggregateID,
@@ -97,10 +101,6 @@ func (Instances) Insert(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 		EventAt:                e.At,
 		CreationDate:           r.CreationDate,
 		ChangeDate:             r.ChangeDate,
-		NameFolded:             r.NameFolded,
-		Blocked:                r.Blocked,
-		AuditLogRetentionNanos: r.AuditLogRetentionNanos,
-		AllowRegistration:      r.AllowRegistration,
 	})
 	return err
 }
@@ -110,7 +110,11 @@ func (Instances) Update(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 	r.NameFolded = resource.Fold(r.Name)
 	r.Sequence, err = db.New().InstancesUpdate(ctx, conn, db.InstancesUpdateParams{
 		Name:                   r.Name,
+		NameFolded:             r.NameFolded,
 		DefaultOrg:             r.DefaultOrg,
+		Blocked:                r.Blocked,
+		AuditLogRetentionNanos: r.AuditLogRetentionNanos,
+		AllowRegistration:      r.AllowRegistration,
 		EventInstanceID:        e.InstanceID,
 		EventAggregateType:     e.AggregateType,
 		EventAggregateID:       e.AggregateID,
@@ -121,10 +125,6 @@ func (Instances) Update(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 		EventOwnerID:           e.OwnerID,
 		EventAt:                e.At,
 		ChangeDate:             r.ChangeDate,
-		NameFolded:             r.NameFolded,
-		Blocked:                r.Blocked,
-		AuditLogRetentionNanos: r.AuditLogRetentionNanos,
-		AllowRegistration:      r.AllowRegistration,
 		ID:                     r.ID,
 	})
 	return err
@@ -139,14 +139,14 @@ func (Instances) Delete(ctx context.Context, conn db.DBTX, key resource.Key) err
 func (Instances) Differs(a, b *db.InstanceRow) bool {
 	return a.ID != b.ID ||
 		a.Name != b.Name ||
-		a.DefaultOrg != b.DefaultOrg ||
-		a.Sequence != b.Sequence ||
-		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate) ||
 		a.NameFolded != b.NameFolded ||
+		a.DefaultOrg != b.DefaultOrg ||
 		a.Blocked != b.Blocked ||
 		a.AuditLogRetentionNanos != b.AuditLogRetentionNanos ||
-		a.AllowRegistration != b.AllowRegistration
+		a.AllowRegistration != b.AllowRegistration ||
+		a.Sequence != b.Sequence ||
+		!a.CreationDate.Equal(b.CreationDate) ||
+		!a.ChangeDate.Equal(b.ChangeDate)
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or

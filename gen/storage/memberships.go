@@ -24,7 +24,7 @@ func (Memberships) Facts() *resource.Facts { return factsMemberships }
 
 var factsMemberships = &resource.Facts{
 	Table: "memberships", Kind: "membership",
-	Select: `SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t`,
 	Org:    "t.org_id", Project: "t.project_id", ProjectGrant: "t.project_grant_id", User: "t.user_id", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: true, RememberedNew: true,
@@ -80,21 +80,21 @@ func (Memberships) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, k
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Memberships) Scan(rows v5.Rows, r *db.Membership, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.UserID, &r.Level, &r.ObjectID, &r.Roles, &r.ID, &r.OrgID, &r.ProjectID, &r.ProjectGrantID, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.ProjectID, &r.ProjectGrantID, &r.UserID, &r.Level, &r.ObjectID, &r.Roles, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
 }
 
 // Insert stores a new row and appends its event.
 func (Memberships) Insert(ctx context.Context, conn db.DBTX, r *db.Membership, e event.Record) (err error) {
 	r.Sequence, err = db.New().MembershipsInsert(ctx, conn, db.MembershipsInsertParams{
 		InstanceID:         r.InstanceID,
-		UserID:             r.UserID,
-		Level:              r.Level,
-		ObjectID:           r.ObjectID,
-		Roles:              resource.NotNull(r.Roles),
 		ID:                 r.ID,
 		OrgID:              r.OrgID,
 		ProjectID:          r.ProjectID,
 		ProjectGrantID:     r.ProjectGrantID,
+		UserID:             r.UserID,
+		Level:              r.Level,
+		ObjectID:           r.ObjectID,
+		Roles:              resource.NotNull(r.Roles),
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -113,13 +113,13 @@ func (Memberships) Insert(ctx context.Context, conn db.DBTX, r *db.Membership, e
 // Update stores a row that is locked and appends its event.
 func (Memberships) Update(ctx context.Context, conn db.DBTX, r *db.Membership, e event.Record) (err error) {
 	r.Sequence, err = db.New().MembershipsUpdate(ctx, conn, db.MembershipsUpdateParams{
+		OrgID:              r.OrgID,
+		ProjectID:          r.ProjectID,
+		ProjectGrantID:     r.ProjectGrantID,
 		UserID:             r.UserID,
 		Level:              r.Level,
 		ObjectID:           r.ObjectID,
 		Roles:              resource.NotNull(r.Roles),
-		OrgID:              r.OrgID,
-		ProjectID:          r.ProjectID,
-		ProjectGrantID:     r.ProjectGrantID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -144,14 +144,14 @@ func (Memberships) Delete(ctx context.Context, conn db.DBTX, key resource.Key) e
 // Differs says whether what is stored of two rows differs.
 func (Memberships) Differs(a, b *db.Membership) bool {
 	return a.InstanceID != b.InstanceID ||
-		a.UserID != b.UserID ||
-		a.Level != b.Level ||
-		a.ObjectID != b.ObjectID ||
-		!slices.Equal(a.Roles, b.Roles) ||
 		a.ID != b.ID ||
 		!resource.Same(a.OrgID, b.OrgID) ||
 		!resource.Same(a.ProjectID, b.ProjectID) ||
 		!resource.Same(a.ProjectGrantID, b.ProjectGrantID) ||
+		a.UserID != b.UserID ||
+		a.Level != b.Level ||
+		a.ObjectID != b.ObjectID ||
+		!slices.Equal(a.Roles, b.Roles) ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
 		!a.ChangeDate.Equal(b.ChangeDate)

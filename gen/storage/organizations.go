@@ -23,7 +23,7 @@ func (Organizations) Facts() *resource.Facts { return factsOrganizations }
 
 var factsOrganizations = &resource.Facts{
 	Table: "organizations", Kind: "organization",
-	Select: `SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t`,
+	Select: `SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t`,
 	Org:    "t.id", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
 	Remembered: true, RememberedNew: false,
@@ -81,7 +81,7 @@ func (Organizations) Read(ctx context.Context, conn db.DBTX, lock resource.Lock,
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Organizations) Scan(rows v5.Rows, r *db.OrganizationRow, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.Name, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.NameFolded, &r.State, &r.PrimaryDomain, &r.IsDefault, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.Name, &r.NameFolded, &r.State, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.PrimaryDomain, &r.IsDefault, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -91,6 +91,8 @@ func (Organizations) Insert(ctx context.Context, conn db.DBTX, r *db.Organizatio
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
 		Name:               r.Name,
+		NameFolded:         r.NameFolded,
+		State:              r.State,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -102,8 +104,6 @@ func (Organizations) Insert(ctx context.Context, conn db.DBTX, r *db.Organizatio
 		EventAt:            e.At,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
-		NameFolded:         r.NameFolded,
-		State:              r.State,
 	})
 	return err
 }
@@ -113,6 +113,8 @@ func (Organizations) Update(ctx context.Context, conn db.DBTX, r *db.Organizatio
 	r.NameFolded = resource.Fold(r.Name)
 	r.Sequence, err = db.New().OrganizationsUpdate(ctx, conn, db.OrganizationsUpdateParams{
 		Name:               r.Name,
+		NameFolded:         r.NameFolded,
+		State:              r.State,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -123,8 +125,6 @@ func (Organizations) Update(ctx context.Context, conn db.DBTX, r *db.Organizatio
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
 		ChangeDate:         r.ChangeDate,
-		NameFolded:         r.NameFolded,
-		State:              r.State,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
 	})
@@ -141,11 +141,11 @@ func (Organizations) Differs(a, b *db.OrganizationRow) bool {
 	return a.InstanceID != b.InstanceID ||
 		a.ID != b.ID ||
 		a.Name != b.Name ||
+		a.NameFolded != b.NameFolded ||
+		a.State != b.State ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate) ||
-		a.NameFolded != b.NameFolded ||
-		a.State != b.State
+		!a.ChangeDate.Equal(b.ChangeDate)
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or

@@ -25,7 +25,7 @@ func (PersonalAccessTokens) Facts() *resource.Facts { return factsPersonalAccess
 
 var factsPersonalAccessTokens = &resource.Facts{
 	Table: "personal_access_tokens", Kind: "pat",
-	Select: `SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.user_id", Reader: "",
 	System: false, OfUsers: true,
 	Remembered: true, RememberedNew: false,
@@ -81,20 +81,19 @@ func (PersonalAccessTokens) Read(ctx context.Context, conn db.DBTX, lock resourc
 
 // Scan reads a row of a search, and the total that comes with it.
 func (PersonalAccessTokens) Scan(rows v5.Rows, r *db.PersonalAccessToken, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.TokenHash, &r.ID, &r.UserID, &r.Name, &r.ExpirationDate, &r.CreationDate, &r.OrgID, &r.Sequence, &r.ChangeDate, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.UserID, &r.Name, &r.TokenHash, &r.ExpirationDate, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
 }
 
 // Insert stores a new row and appends its event.
 func (PersonalAccessTokens) Insert(ctx context.Context, conn db.DBTX, r *db.PersonalAccessToken, e event.Record) (err error) {
 	r.Sequence, err = db.New().PersonalAccessTokensInsert(ctx, conn, db.PersonalAccessTokensInsertParams{
 		InstanceID:         r.InstanceID,
-		TokenHash:          r.TokenHash,
 		ID:                 r.ID,
+		OrgID:              r.OrgID,
 		UserID:             r.UserID,
 		Name:               r.Name,
+		TokenHash:          r.TokenHash,
 		ExpirationDate:     r.ExpirationDate,
-		CreationDate:       r.CreationDate,
-		OrgID:              r.OrgID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -104,6 +103,7 @@ func (PersonalAccessTokens) Insert(ctx context.Context, conn db.DBTX, r *db.Pers
 		EventOwnerType:     e.OwnerType,
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
+		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
 	})
 	return err
@@ -112,11 +112,11 @@ func (PersonalAccessTokens) Insert(ctx context.Context, conn db.DBTX, r *db.Pers
 // Update stores a row that is locked and appends its event.
 func (PersonalAccessTokens) Update(ctx context.Context, conn db.DBTX, r *db.PersonalAccessToken, e event.Record) (err error) {
 	r.Sequence, err = db.New().PersonalAccessTokensUpdate(ctx, conn, db.PersonalAccessTokensUpdateParams{
-		TokenHash:          r.TokenHash,
+		OrgID:              r.OrgID,
 		UserID:             r.UserID,
 		Name:               r.Name,
+		TokenHash:          r.TokenHash,
 		ExpirationDate:     r.ExpirationDate,
-		OrgID:              r.OrgID,
 		EventInstanceID:    e.InstanceID,
 		EventAggregateType: e.AggregateType,
 		EventAggregateID:   e.AggregateID,
@@ -141,14 +141,14 @@ func (PersonalAccessTokens) Delete(ctx context.Context, conn db.DBTX, key resour
 // Differs says whether what is stored of two rows differs.
 func (PersonalAccessTokens) Differs(a, b *db.PersonalAccessToken) bool {
 	return a.InstanceID != b.InstanceID ||
-		!bytes.Equal(a.TokenHash, b.TokenHash) ||
 		a.ID != b.ID ||
+		!resource.Same(a.OrgID, b.OrgID) ||
 		a.UserID != b.UserID ||
 		a.Name != b.Name ||
+		!bytes.Equal(a.TokenHash, b.TokenHash) ||
 		!resource.SameTime(a.ExpirationDate, b.ExpirationDate) ||
-		!a.CreationDate.Equal(b.CreationDate) ||
-		!resource.Same(a.OrgID, b.OrgID) ||
 		a.Sequence != b.Sequence ||
+		!a.CreationDate.Equal(b.CreationDate) ||
 		!a.ChangeDate.Equal(b.ChangeDate)
 }
 

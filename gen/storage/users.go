@@ -25,7 +25,7 @@ func (Users) Facts() *resource.Facts { return factsUsers }
 
 var factsUsers = &resource.Facts{
 	Table: "users", Kind: "user",
-	Select: `SELECT t.instance_id, t.id, t.org_id, t.state, t.email, t.password_hash, t.sequence, t.creation_date, t.change_date, t.user_type, t.username, t.username_folded, t.given_name, t.family_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.email_folded, t.is_email_verified, t.phone, t.is_phone_verified, t.password_changed, t.password_change_required, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.failed_password_attempts, t.failed_otp_attempts, t.failed_otp_until, t.middle_name, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.failed_password_until, t.generation, t.is_email_proven, t.login_name, t.has_secret FROM user_rows t`,
+	Select: `SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t`,
 	Org:    "t.org_id", Project: "", ProjectGrant: "", User: "t.id", Reader: "",
 	System: false, OfUsers: true,
 	Remembered: true, RememberedNew: false,
@@ -91,7 +91,7 @@ func (Users) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key res
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Users) Scan(rows v5.Rows, r *db.UserRow, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.State, &r.Email, &r.PasswordHash, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.UserType, &r.Username, &r.UsernameFolded, &r.GivenName, &r.FamilyName, &r.NickName, &r.DisplayName, &r.DisplayNameFolded, &r.PreferredLanguage, &r.EmailFolded, &r.IsEmailVerified, &r.Phone, &r.IsPhoneVerified, &r.PasswordChanged, &r.PasswordChangeRequired, &r.Description, &r.AccessTokenType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.SchemaID, &r.SchemaRevision, &r.Data, &r.FailedPasswordAttempts, &r.FailedOtpAttempts, &r.FailedOtpUntil, &r.MiddleName, &r.ProfileUrl, &r.PictureUrl, &r.WebsiteUrl, &r.Gender, &r.Birthdate, &r.Zoneinfo, &r.StreetAddress, &r.Locality, &r.Region, &r.PostalCode, &r.Country, &r.FailedPasswordUntil, &r.Generation, &r.IsEmailProven, &r.LoginName, &r.HasSecret, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.OrgID, &r.UserType, &r.State, &r.Username, &r.UsernameFolded, &r.GivenName, &r.FamilyName, &r.MiddleName, &r.NickName, &r.DisplayName, &r.DisplayNameFolded, &r.PreferredLanguage, &r.ProfileUrl, &r.PictureUrl, &r.WebsiteUrl, &r.Gender, &r.Birthdate, &r.Zoneinfo, &r.StreetAddress, &r.Locality, &r.Region, &r.PostalCode, &r.Country, &r.Email, &r.EmailFolded, &r.IsEmailVerified, &r.IsEmailProven, &r.Phone, &r.IsPhoneVerified, &r.PasswordHash, &r.PasswordChanged, &r.PasswordChangeRequired, &r.FailedPasswordAttempts, &r.FailedPasswordUntil, &r.FailedOtpAttempts, &r.FailedOtpUntil, &r.Generation, &r.Description, &r.AccessTokenType, &r.SecretHash, &r.OldSecretHash, &r.OldSecretUntil, &r.SchemaID, &r.SchemaRevision, &r.Data, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.LoginName, &r.HasSecret, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -103,9 +103,50 @@ func (Users) Insert(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 		InstanceID:             r.InstanceID,
 		ID:                     r.ID,
 		OrgID:                  r.OrgID,
+		UserType:               r.UserType,
 		State:                  r.State,
+		Username:               r.Username,
+		UsernameFolded:         r.UsernameFolded,
+		GivenName:              r.GivenName,
+		FamilyName:             r.FamilyName,
+		MiddleName:             r.MiddleName,
+		NickName:               r.NickName,
+		DisplayName:            r.DisplayName,
+		DisplayNameFolded:      r.DisplayNameFolded,
+		PreferredLanguage:      r.PreferredLanguage,
+		ProfileUrl:             r.ProfileUrl,
+		PictureUrl:             r.PictureUrl,
+		WebsiteUrl:             r.WebsiteUrl,
+		Gender:                 r.Gender,
+		Birthdate:              r.Birthdate,
+		Zoneinfo:               r.Zoneinfo,
+		StreetAddress:          r.StreetAddress,
+		Locality:               r.Locality,
+		Region:                 r.Region,
+		PostalCode:             r.PostalCode,
+		Country:                r.Country,
 		Email:                  r.Email,
+		EmailFolded:            r.EmailFolded,
+		IsEmailVerified:        r.IsEmailVerified,
+		IsEmailProven:          r.IsEmailProven,
+		Phone:                  r.Phone,
+		IsPhoneVerified:        r.IsPhoneVerified,
 		PasswordHash:           r.PasswordHash,
+		PasswordChanged:        r.PasswordChanged,
+		PasswordChangeRequired: r.PasswordChangeRequired,
+		FailedPasswordAttempts: r.FailedPasswordAttempts,
+		FailedPasswordUntil:    r.FailedPasswordUntil,
+		FailedOtpAttempts:      r.FailedOtpAttempts,
+		FailedOtpUntil:         r.FailedOtpUntil,
+		Generation:             r.Generation,
+		Description:            r.Description,
+		AccessTokenType:        r.AccessTokenType,
+		SecretHash:             r.SecretHash,
+		OldSecretHash:          r.OldSecretHash,
+		OldSecretUntil:         r.OldSecretUntil,
+		SchemaID:               r.SchemaID,
+		SchemaRevision:         r.SchemaRevision,
+		Data:                   r.Data,
 		EventInstanceID:        e.InstanceID,
 		EventAggregateType:     e.AggregateType,
 		EventAggregateID:       e.AggregateID,
@@ -117,47 +158,6 @@ func (Users) Insert(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 		EventAt:                e.At,
 		CreationDate:           r.CreationDate,
 		ChangeDate:             r.ChangeDate,
-		UserType:               r.UserType,
-		Username:               r.Username,
-		UsernameFolded:         r.UsernameFolded,
-		GivenName:              r.GivenName,
-		FamilyName:             r.FamilyName,
-		NickName:               r.NickName,
-		DisplayName:            r.DisplayName,
-		DisplayNameFolded:      r.DisplayNameFolded,
-		PreferredLanguage:      r.PreferredLanguage,
-		EmailFolded:            r.EmailFolded,
-		IsEmailVerified:        r.IsEmailVerified,
-		Phone:                  r.Phone,
-		IsPhoneVerified:        r.IsPhoneVerified,
-		PasswordChanged:        r.PasswordChanged,
-		PasswordChangeRequired: r.PasswordChangeRequired,
-		Description:            r.Description,
-		AccessTokenType:        r.AccessTokenType,
-		SecretHash:             r.SecretHash,
-		OldSecretHash:          r.OldSecretHash,
-		OldSecretUntil:         r.OldSecretUntil,
-		SchemaID:               r.SchemaID,
-		SchemaRevision:         r.SchemaRevision,
-		Data:                   r.Data,
-		FailedPasswordAttempts: r.FailedPasswordAttempts,
-		FailedOtpAttempts:      r.FailedOtpAttempts,
-		FailedOtpUntil:         r.FailedOtpUntil,
-		MiddleName:             r.MiddleName,
-		ProfileUrl:             r.ProfileUrl,
-		PictureUrl:             r.PictureUrl,
-		WebsiteUrl:             r.WebsiteUrl,
-		Gender:                 r.Gender,
-		Birthdate:              r.Birthdate,
-		Zoneinfo:               r.Zoneinfo,
-		StreetAddress:          r.StreetAddress,
-		Locality:               r.Locality,
-		Region:                 r.Region,
-		PostalCode:             r.PostalCode,
-		Country:                r.Country,
-		FailedPasswordUntil:    r.FailedPasswordUntil,
-		Generation:             r.Generation,
-		IsEmailProven:          r.IsEmailProven,
 	})
 	return err
 }
@@ -169,46 +169,17 @@ func (Users) Update(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 	r.EmailFolded = resource.Fold(r.Email)
 	r.Sequence, err = db.New().UsersUpdate(ctx, conn, db.UsersUpdateParams{
 		OrgID:                  r.OrgID,
-		State:                  r.State,
-		Email:                  r.Email,
-		PasswordHash:           r.PasswordHash,
-		EventInstanceID:        e.InstanceID,
-		EventAggregateType:     e.AggregateType,
-		EventAggregateID:       e.AggregateID,
-		EventType:              e.EventType,
-		EventPayload:           e.Payload,
-		EventCreator:           e.Creator,
-		EventOwnerType:         e.OwnerType,
-		EventOwnerID:           e.OwnerID,
-		EventAt:                e.At,
-		ChangeDate:             r.ChangeDate,
 		UserType:               r.UserType,
+		State:                  r.State,
 		Username:               r.Username,
 		UsernameFolded:         r.UsernameFolded,
 		GivenName:              r.GivenName,
 		FamilyName:             r.FamilyName,
+		MiddleName:             r.MiddleName,
 		NickName:               r.NickName,
 		DisplayName:            r.DisplayName,
 		DisplayNameFolded:      r.DisplayNameFolded,
 		PreferredLanguage:      r.PreferredLanguage,
-		EmailFolded:            r.EmailFolded,
-		IsEmailVerified:        r.IsEmailVerified,
-		Phone:                  r.Phone,
-		IsPhoneVerified:        r.IsPhoneVerified,
-		PasswordChanged:        r.PasswordChanged,
-		PasswordChangeRequired: r.PasswordChangeRequired,
-		Description:            r.Description,
-		AccessTokenType:        r.AccessTokenType,
-		SecretHash:             r.SecretHash,
-		OldSecretHash:          r.OldSecretHash,
-		OldSecretUntil:         r.OldSecretUntil,
-		SchemaID:               r.SchemaID,
-		SchemaRevision:         r.SchemaRevision,
-		Data:                   r.Data,
-		FailedPasswordAttempts: r.FailedPasswordAttempts,
-		FailedOtpAttempts:      r.FailedOtpAttempts,
-		FailedOtpUntil:         r.FailedOtpUntil,
-		MiddleName:             r.MiddleName,
 		ProfileUrl:             r.ProfileUrl,
 		PictureUrl:             r.PictureUrl,
 		WebsiteUrl:             r.WebsiteUrl,
@@ -220,9 +191,38 @@ func (Users) Update(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 		Region:                 r.Region,
 		PostalCode:             r.PostalCode,
 		Country:                r.Country,
-		FailedPasswordUntil:    r.FailedPasswordUntil,
-		Generation:             r.Generation,
+		Email:                  r.Email,
+		EmailFolded:            r.EmailFolded,
+		IsEmailVerified:        r.IsEmailVerified,
 		IsEmailProven:          r.IsEmailProven,
+		Phone:                  r.Phone,
+		IsPhoneVerified:        r.IsPhoneVerified,
+		PasswordHash:           r.PasswordHash,
+		PasswordChanged:        r.PasswordChanged,
+		PasswordChangeRequired: r.PasswordChangeRequired,
+		FailedPasswordAttempts: r.FailedPasswordAttempts,
+		FailedPasswordUntil:    r.FailedPasswordUntil,
+		FailedOtpAttempts:      r.FailedOtpAttempts,
+		FailedOtpUntil:         r.FailedOtpUntil,
+		Generation:             r.Generation,
+		Description:            r.Description,
+		AccessTokenType:        r.AccessTokenType,
+		SecretHash:             r.SecretHash,
+		OldSecretHash:          r.OldSecretHash,
+		OldSecretUntil:         r.OldSecretUntil,
+		SchemaID:               r.SchemaID,
+		SchemaRevision:         r.SchemaRevision,
+		Data:                   r.Data,
+		EventInstanceID:        e.InstanceID,
+		EventAggregateType:     e.AggregateType,
+		EventAggregateID:       e.AggregateID,
+		EventType:              e.EventType,
+		EventPayload:           e.Payload,
+		EventCreator:           e.Creator,
+		EventOwnerType:         e.OwnerType,
+		EventOwnerID:           e.OwnerID,
+		EventAt:                e.At,
+		ChangeDate:             r.ChangeDate,
 		InstanceID:             r.InstanceID,
 		ID:                     r.ID,
 	})
@@ -239,39 +239,17 @@ func (Users) Differs(a, b *db.UserRow) bool {
 	return a.InstanceID != b.InstanceID ||
 		a.ID != b.ID ||
 		!resource.Same(a.OrgID, b.OrgID) ||
-		a.State != b.State ||
-		a.Email != b.Email ||
-		!resource.Same(a.PasswordHash, b.PasswordHash) ||
-		a.Sequence != b.Sequence ||
-		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate) ||
 		a.UserType != b.UserType ||
+		a.State != b.State ||
 		a.Username != b.Username ||
 		a.UsernameFolded != b.UsernameFolded ||
 		a.GivenName != b.GivenName ||
 		a.FamilyName != b.FamilyName ||
+		a.MiddleName != b.MiddleName ||
 		a.NickName != b.NickName ||
 		a.DisplayName != b.DisplayName ||
 		a.DisplayNameFolded != b.DisplayNameFolded ||
 		a.PreferredLanguage != b.PreferredLanguage ||
-		a.EmailFolded != b.EmailFolded ||
-		a.IsEmailVerified != b.IsEmailVerified ||
-		a.Phone != b.Phone ||
-		a.IsPhoneVerified != b.IsPhoneVerified ||
-		!resource.SameTime(a.PasswordChanged, b.PasswordChanged) ||
-		a.PasswordChangeRequired != b.PasswordChangeRequired ||
-		a.Description != b.Description ||
-		a.AccessTokenType != b.AccessTokenType ||
-		!bytes.Equal(a.SecretHash, b.SecretHash) ||
-		!bytes.Equal(a.OldSecretHash, b.OldSecretHash) ||
-		!resource.SameTime(a.OldSecretUntil, b.OldSecretUntil) ||
-		!resource.Same(a.SchemaID, b.SchemaID) ||
-		a.SchemaRevision != b.SchemaRevision ||
-		!resource.SameJSON(a.Data, b.Data) ||
-		a.FailedPasswordAttempts != b.FailedPasswordAttempts ||
-		a.FailedOtpAttempts != b.FailedOtpAttempts ||
-		!a.FailedOtpUntil.Equal(b.FailedOtpUntil) ||
-		a.MiddleName != b.MiddleName ||
 		a.ProfileUrl != b.ProfileUrl ||
 		a.PictureUrl != b.PictureUrl ||
 		a.WebsiteUrl != b.WebsiteUrl ||
@@ -283,9 +261,31 @@ func (Users) Differs(a, b *db.UserRow) bool {
 		a.Region != b.Region ||
 		a.PostalCode != b.PostalCode ||
 		a.Country != b.Country ||
+		a.Email != b.Email ||
+		a.EmailFolded != b.EmailFolded ||
+		a.IsEmailVerified != b.IsEmailVerified ||
+		a.IsEmailProven != b.IsEmailProven ||
+		a.Phone != b.Phone ||
+		a.IsPhoneVerified != b.IsPhoneVerified ||
+		!resource.Same(a.PasswordHash, b.PasswordHash) ||
+		!resource.SameTime(a.PasswordChanged, b.PasswordChanged) ||
+		a.PasswordChangeRequired != b.PasswordChangeRequired ||
+		a.FailedPasswordAttempts != b.FailedPasswordAttempts ||
 		!a.FailedPasswordUntil.Equal(b.FailedPasswordUntil) ||
+		a.FailedOtpAttempts != b.FailedOtpAttempts ||
+		!a.FailedOtpUntil.Equal(b.FailedOtpUntil) ||
 		a.Generation != b.Generation ||
-		a.IsEmailProven != b.IsEmailProven
+		a.Description != b.Description ||
+		a.AccessTokenType != b.AccessTokenType ||
+		!bytes.Equal(a.SecretHash, b.SecretHash) ||
+		!bytes.Equal(a.OldSecretHash, b.OldSecretHash) ||
+		!resource.SameTime(a.OldSecretUntil, b.OldSecretUntil) ||
+		!resource.Same(a.SchemaID, b.SchemaID) ||
+		a.SchemaRevision != b.SchemaRevision ||
+		!resource.SameJSON(a.Data, b.Data) ||
+		a.Sequence != b.Sequence ||
+		!a.CreationDate.Equal(b.CreationDate) ||
+		!a.ChangeDate.Equal(b.ChangeDate)
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
