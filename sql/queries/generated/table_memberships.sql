@@ -2,29 +2,29 @@
 
 -- name: MembershipsRead :one
 -- MembershipsRead reads a row.
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id;
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id;
 
 -- name: MembershipsHold :one
 -- MembershipsHold reads a row and keeps others from changing or deleting it; others may hold it too.
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
 
 -- name: MembershipsLock :one
 -- MembershipsLock reads a row and keeps others from changing or deleting it.
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
 
 -- name: MembershipsTake :one
 -- MembershipsTake reads a row that is to be deleted.
-SELECT t.instance_id, t.user_id, t.level, t.object_id, t.roles, t.id, t.org_id, t.project_id, t.project_grant_id, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
+SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
 
 -- name: MembershipsInsert :one
 -- MembershipsInsert stores a new row and appends its event.
-INSERT INTO memberships (instance_id, user_id, level, object_id, roles, id, org_id, project_id, project_grant_id, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('user_id'), sqlc.arg('level'), sqlc.arg('object_id'), sqlc.arg('roles'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('project_grant_id'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+INSERT INTO memberships (instance_id, id, org_id, project_id, project_grant_id, user_id, level, object_id, roles, sequence, creation_date, change_date)
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('project_id'), sqlc.arg('project_grant_id'), sqlc.arg('user_id'), sqlc.arg('level'), sqlc.arg('object_id'), sqlc.arg('roles'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: MembershipsUpdate :one
 -- MembershipsUpdate stores a row that is locked and appends its event.
-UPDATE memberships t SET user_id = sqlc.arg('user_id'), level = sqlc.arg('level'), object_id = sqlc.arg('object_id'), roles = sqlc.arg('roles'), org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), project_grant_id = sqlc.arg('project_grant_id'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE memberships t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('project_id'), project_grant_id = sqlc.arg('project_grant_id'), user_id = sqlc.arg('user_id'), level = sqlc.arg('level'), object_id = sqlc.arg('object_id'), roles = sqlc.arg('roles'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

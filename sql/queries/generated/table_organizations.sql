@@ -2,29 +2,29 @@
 
 -- name: OrganizationsRead :one
 -- OrganizationsRead reads a row.
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id;
 
 -- name: OrganizationsHold :one
 -- OrganizationsHold reads a row and keeps others from changing or deleting it; others may hold it too.
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
 
 -- name: OrganizationsLock :one
 -- OrganizationsLock reads a row and keeps others from changing or deleting it.
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
 
 -- name: OrganizationsTake :one
 -- OrganizationsTake reads a row that is to be deleted.
-SELECT t.instance_id, t.id, t.name, t.sequence, t.creation_date, t.change_date, t.name_folded, t.state, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
 
 -- name: OrganizationsInsert :one
 -- OrganizationsInsert stores a new row and appends its event.
-INSERT INTO organizations (instance_id, id, name, sequence, creation_date, change_date, name_folded, state)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('name_folded'), sqlc.arg('state'))
+INSERT INTO organizations (instance_id, id, name, name_folded, state, sequence, creation_date, change_date)
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('state'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: OrganizationsUpdate :one
 -- OrganizationsUpdate stores a row that is locked and appends its event.
-UPDATE organizations t SET name = sqlc.arg('name'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date'), name_folded = sqlc.arg('name_folded'), state = sqlc.arg('state')
+UPDATE organizations t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), state = sqlc.arg('state'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

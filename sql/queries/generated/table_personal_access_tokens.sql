@@ -2,29 +2,29 @@
 
 -- name: PersonalAccessTokensRead :one
 -- PersonalAccessTokensRead reads a row.
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id;
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id;
 
 -- name: PersonalAccessTokensHold :one
 -- PersonalAccessTokensHold reads a row and keeps others from changing or deleting it; others may hold it too.
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
 
 -- name: PersonalAccessTokensLock :one
 -- PersonalAccessTokensLock reads a row and keeps others from changing or deleting it.
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
 
 -- name: PersonalAccessTokensTake :one
 -- PersonalAccessTokensTake reads a row that is to be deleted.
-SELECT t.instance_id, t.token_hash, t.id, t.user_id, t.name, t.expiration_date, t.creation_date, t.org_id, t.sequence, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
+SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
 
 -- name: PersonalAccessTokensInsert :one
 -- PersonalAccessTokensInsert stores a new row and appends its event.
-INSERT INTO personal_access_tokens (instance_id, token_hash, id, user_id, name, expiration_date, creation_date, org_id, sequence, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('token_hash'), sqlc.arg('id'), sqlc.arg('user_id'), sqlc.arg('name'), sqlc.arg('expiration_date'), sqlc.arg('creation_date'), sqlc.arg('org_id'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('change_date'))
+INSERT INTO personal_access_tokens (instance_id, id, org_id, user_id, name, token_hash, expiration_date, sequence, creation_date, change_date)
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('org_id'), sqlc.arg('user_id'), sqlc.arg('name'), sqlc.arg('token_hash'), sqlc.arg('expiration_date'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
 RETURNING sequence;
 
 -- name: PersonalAccessTokensUpdate :one
 -- PersonalAccessTokensUpdate stores a row that is locked and appends its event.
-UPDATE personal_access_tokens t SET token_hash = sqlc.arg('token_hash'), user_id = sqlc.arg('user_id'), name = sqlc.arg('name'), expiration_date = sqlc.arg('expiration_date'), org_id = sqlc.arg('org_id'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE personal_access_tokens t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_id'), name = sqlc.arg('name'), token_hash = sqlc.arg('token_hash'), expiration_date = sqlc.arg('expiration_date'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
