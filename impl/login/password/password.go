@@ -142,8 +142,8 @@ func (s *Service) Change(ctx context.Context, instanceID, userID, sessionID, pas
 // set replaces the password of a user, which ends their sessions but one, and tells them.
 // The hash is made before: it takes long.
 func (s *Service) set(ctx context.Context, tx pgx.Tx, instanceID string, of *db.CodeUserRow, hash, keep string) error {
-	product := store.Within(policy.As(ctx, policy.In(instanceID, of.OrgID), of.ID, s.Roles), tx)
-	if _, err := s.Users.SetPasswordKeeping(product, &userv3.SetPasswordRequest{
+	product := policy.As(ctx, policy.In(instanceID, of.OrgID), of.ID, s.Roles)
+	if _, err := s.Users.In(tx).SetPasswordKeeping(product, &userv3.SetPasswordRequest{
 		Id: of.ID, NewPassword: &userv3.SetPassword{Value: &userv3.SetPassword_Hash{Hash: hash}},
 	}, keep); err != nil {
 		return err

@@ -47,13 +47,13 @@ func (s *Service) enroll(ctx context.Context, at Where, said Form, hash string, 
 				return err
 			}
 		}
-		product := store.Within(policy.As(ctx, in, "", s.Roles), tx)
-		userID, err := s.createUser(product, at, said, hash, may)
+		product, users := policy.As(ctx, in, "", s.Roles), s.Users.In(tx)
+		userID, err := createUser(product, tx, users, at, said, hash, may)
 		if err != nil {
 			return err
 		}
-		themself := store.Within(policy.As(ctx, in, userID, s.Roles), tx)
-		made, err := s.Sessions.CreateProven(themself, &sessionv3.Session{
+		themself := policy.As(ctx, in, userID, s.Roles)
+		made, err := s.Sessions.In(tx).CreateProven(themself, &sessionv3.Session{
 			Checks:   &sessionv3.Checks{User: &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}},
 			Lifetime: durationpb.New(at.Lifetime), UserAgent: at.UserAgent,
 		})
@@ -61,14 +61,14 @@ func (s *Service) enroll(ctx context.Context, at Where, said Form, hash string, 
 			return err
 		}
 		begun = &Begun{userID, made.GetDetails().GetId(), made.GetSessionToken()}
-		if err := s.Users.DeactivateKeeping(themself, userID, begun.SessionID); err != nil {
+		if _, err := users.DeactivateUserKeeping(themself, &userv3.DeactivateUserRequest{Id: userID}, begun.SessionID); err != nil {
 			return err
 		}
 		for _, old := range before {
 			if err := s.queries.MoveMessages(ctx, tx, db.MoveMessagesParams{InstanceID: at.InstanceID, UserID: old.ID, NewUserID: userID, OrgID: at.OrgID}); err != nil {
 				return err
 			}
-			if _, err := s.Users.DeleteUser(product, &userv3.DeleteUserRequest{Id: old.ID}); err != nil {
+			if _, err := users.DeleteUser(product, &userv3.DeleteUserRequest{Id: old.ID}); err != nil {
 				return err
 			}
 		}
@@ -114,13 +114,13 @@ func (s *Service) Verify(ctx context.Context, instanceID, userID, address, typed
 		if verified, err = s.Codes.Use(ctx, tx, tried); err != nil || !verified {
 			return err
 		}
-		themself, yes := store.Within(policy.As(ctx, policy.In(instanceID, of.OrgID), of.ID, s.Roles), tx), true
-		if _, err := s.Users.PatchUser(themself, &userv3.PatchUserRequest{Id: of.ID, User: &userv3.PatchUser{
+		themself, users, yes := policy.As(ctx, policy.In(instanceID, of.OrgID), of.ID, s.Roles), s.Users.In(tx), true
+		if _, err := users.PatchUser(themself, &userv3.PatchUserRequest{Id: of.ID, User: &userv3.PatchUser{
 			Type: &userv3.PatchUser_Human{Human: &userv3.PatchHuman{Email: &userv3.PatchEmail{IsVerified: &yes}}},
 		}}); err != nil {
 			return err
 		}
-		_, err := s.Users.ActivateUser(themself, &userv3.ActivateUserRequest{Id: of.ID})
+		_, err := users.ActivateUser(themself, &userv3.ActivateUserRequest{Id: of.ID})
 		return err
 	})
 	return verified && err == nil, err
@@ -135,8 +135,8 @@ func (s *Service) Sweep(ctx context.Context, before time.Time, batch int32) (int
 			if err != nil {
 				return err
 			}
-			product := store.Within(policy.As(ctx, policy.In(gone.InstanceID, gone.OrgID), "", s.Roles), tx)
-			_, err = s.Users.DeleteUser(product, &userv3.DeleteUserRequest{Id: gone.ID})
+			product := policy.As(ctx, policy.In(gone.InstanceID, gone.OrgID), "", s.Roles)
+			_, err = s.Users.In(tx).DeleteUser(product, &userv3.DeleteUserRequest{Id: gone.ID})
 			return err
 		})
 		if store.NoRow(err) {

@@ -188,7 +188,7 @@ var _, maxUsername = rule.Length(&userv3.User{}, "username")
 // createUser creates the user under the username they wish or, when it is taken, the
 // same with a number: that a name is taken is not told either. Nor by the refusal of a
 // password that is such a name, which is passed over like one that is taken.
-func (s *Service) createUser(ctx context.Context, at Where, said Form, hash string, may func(username string) bool) (id string, err error) {
+func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, said Form, hash string, may func(username string) bool) (id string, err error) {
 	for try := 1; ; try++ {
 		name := said.username()
 		if try > 1 {
@@ -202,8 +202,8 @@ func (s *Service) createUser(ctx context.Context, at Where, said Form, hash stri
 			continue
 		}
 		// A savepoint, because a name that is taken fails the transaction.
-		err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
-			made, err := s.Users.CreateUser(store.Within(ctx, tx), &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
+		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+			made, err := users.In(tx).CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
 				Profile:  &userv3.Profile{GivenName: said.GivenName, FamilyName: said.FamilyName, PreferredLanguage: at.Language},
 				Email:    &userv3.Email{Address: said.Email},
 				Password: &userv3.Password{Value: &userv3.Password_Hash{Hash: hash}},
