@@ -33,6 +33,16 @@ func (q *Queries) AddSchemaRevision(ctx context.Context, db DBTX, arg AddSchemaR
 	return err
 }
 
+const deferConstraints = `-- name: DeferConstraints :exec
+SET CONSTRAINTS ALL DEFERRED
+`
+
+// For a transaction that deletes what refers to one another, in whatever order.
+func (q *Queries) DeferConstraints(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, deferConstraints)
+	return err
+}
+
 const forgetInstance = `-- name: ForgetInstance :exec
 WITH a AS (DELETE FROM oauth_grants g WHERE g.instance_id = $1),
     b AS (DELETE FROM revoked_tokens t WHERE t.instance_id = $1),

@@ -29,6 +29,7 @@ import (
 	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
+	"github.com/writ-id/writ/impl/oauth/endpoint"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
@@ -202,9 +203,10 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 		},
 	})
 	s.public = oauth.New(oauth.Config{
-		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
-		Keys: s.keys, Box: box, Pages: s.pages, Logger: s.Logger, TokenEndpointAudience: s.TokenEndpointAudience,
-		Dev: s.Dev != nil,
+		Env: endpoint.Env{
+			Env: s.env, Instance: s.chain.PublicInstance, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: s.Logger, Dev: s.Dev != nil,
+		},
+		Enabled: s.chain.Enabled, Roles: roles, Keys: s.keys, Box: box, TokenEndpointAudience: s.TokenEndpointAudience,
 	})
 }
 

@@ -40,6 +40,9 @@ const (
 	Door    Kind = "writ_door_"
 )
 
+// Begins reports whether a text begins like a token of the kind.
+func (k Kind) Begins(text string) bool { return strings.HasPrefix(text, string(k)) }
+
 // ErrInvalid is the answer to whatever is no good token of the kind asked for.
 var ErrInvalid = errors.New("token: not a token of this kind")
 

@@ -23,3 +23,7 @@ DELETE FROM events e WHERE e.instance_id = @instance_id AND e.sequence IN (
 -- name: AddSchemaRevision :exec
 INSERT INTO user_schema_revisions (instance_id, schema_id, revision, schema) VALUES (@instance_id, @schema_id, @revision, @schema)
 ON CONFLICT DO NOTHING;
+
+-- name: DeferConstraints :exec
+-- For a transaction that deletes what refers to one another, in whatever order.
+SET CONSTRAINTS ALL DEFERRED;

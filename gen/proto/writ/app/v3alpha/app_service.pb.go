@@ -3360,7 +3360,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
 	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\"\xd0\t\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\"\xda\t\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3382,7 +3382,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
 	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01B\x13\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
@@ -3392,10 +3392,10 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
 	"\x0f_plain_jwt_type\"e\n" +
 	"\tAPIConfig\x12X\n" +
-	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x82\x01\n" +
+	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x8c\x01\n" +
 	"\x0ePatchAPIConfig\x12[\n" +
 	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\n" +
-	"\xbaH\a\x82\x01\x04\x18\x01\x18\x04H\x00R\x0eauthMethodType\x88\x01\x01B\x13\n" +
+	"\xbaH\a\x82\x01\x04\x18\x01\x18\x04H\x00R\x0eauthMethodType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_auth_method_type\"Z\n" +
 	"\fRedirectURIs\x12J\n" +
 	"\x04uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\x04uris\"R\n" +

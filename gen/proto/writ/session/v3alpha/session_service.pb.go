@@ -2141,11 +2141,11 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_otp_smsB\f\n" +
 	"\n" +
-	"_otp_email\"\x81\x01\n" +
+	"_otp_email\"\x8f\x01\n" +
 	"\tUserAgent\x12/\n" +
 	"\x0efingerprint_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\rfingerprintId\x12\x17\n" +
 	"\x02ip\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18-R\x02ip\x12*\n" +
-	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\"\xde\x04\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription:\f\xf2\xc7\x18\bsessions\"\xda\x04\n" +
 	"\n" +
 	"GetSession\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12>\n" +
@@ -2155,9 +2155,8 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\x0fexpiration_date\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate\x12F\n" +
 	"\n" +
 	"user_agent\x18\x06 \x01(\v2\x1f.writ.session.v3alpha.UserAgentB\x06\xbaH\x03\xc8\x01\x01R\tuserAgent\x12P\n" +
-	"\bmetadata\x18\a \x03(\v2..writ.session.v3alpha.GetSession.MetadataEntryB\x04\x80\xc8\x18\x01R\bmetadata\x12C\n" +
-	"\afactors\x18\b \x01(\v2\x1d.writ.session.v3alpha.FactorsB\n" +
-	"\xbaH\x03\xc8\x01\x01\x80\xc8\x18\x01R\afactors\x1a;\n" +
+	"\bmetadata\x18\a \x03(\v2..writ.session.v3alpha.GetSession.MetadataEntryB\x04\x80\xc8\x18\x01R\bmetadata\x12?\n" +
+	"\afactors\x18\b \x01(\v2\x1d.writ.session.v3alpha.FactorsB\x06\xbaH\x03\xc8\x01\x01R\afactors\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:\f\xf2\xc7\x18\bsessions\"\x9d\x02\n" +

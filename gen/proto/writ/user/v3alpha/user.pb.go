@@ -2697,14 +2697,14 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x04typeB\v\n" +
 	"\t_usernameB\f\n" +
 	"\n" +
-	"_schema_id\"\xc8\x02\n" +
+	"_schema_id\"\xd3\x02\n" +
 	"\n" +
 	"PatchHuman\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.writ.user.v3alpha.PatchProfileR\aprofile\x123\n" +
 	"\x05email\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.PatchEmailR\x05email\x123\n" +
 	"\x05phone\x18\x03 \x01(\v2\x1d.writ.user.v3alpha.PatchPhoneR\x05phone\x12=\n" +
 	"\x18password_change_required\x18\x04 \x01(\bH\x00R\x16passwordChangeRequired\x88\x01\x01\x129\n" +
-	"\aaddress\x18\x05 \x01(\v2\x1f.writ.user.v3alpha.PatchAddressR\aaddressB\x1b\n" +
+	"\aaddress\x18\x05 \x01(\v2\x1f.writ.user.v3alpha.PatchAddressR\aaddress:\t\xf2\xc7\x18\x05usersB\x1b\n" +
 	"\x19_password_change_required\"\xea\b\n" +
 	"\fPatchProfile\x12,\n" +
 	"\n" +
@@ -2770,11 +2770,11 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_phone_verifiedH\x01R\n" +
 	"isVerified\x88\x01\x01B\t\n" +
 	"\a_numberB\x0e\n" +
-	"\f_is_verified\"\x84\x02\n" +
+	"\f_is_verified\"\x8f\x02\n" +
 	"\fPatchService\x123\n" +
 	"\x04name\x18\x01 \x01(\tB\x1a\xbaH\ar\x05\x10\x01\x18\xc8\x01\xfa\xc7\x18\fdisplay_nameH\x00R\x04name\x88\x01\x01\x12/\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03H\x01R\vdescription\x88\x01\x01\x12_\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01B\a\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01:\t\xf2\xc7\x18\x05usersB\a\n" +
 	"\x05_nameB\x0e\n" +
 	"\f_descriptionB\x14\n" +
 	"\x12_access_token_type\"\xa3\x04\n" +
