@@ -299,7 +299,7 @@ func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave 
 		return nil, context.Cause(ctx)
 	}
 	tenant := ""
-	if instance, _ := c.instances.Last(canonicalHost(host)); instance != nil {
+	if instance, _ := c.instances.Last(CanonicalHost(host)); instance != nil {
 		tenant = instance.ID
 	}
 	if !gate.Try(tenant) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -20,7 +21,13 @@ func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) 
 	for _, t := range c.tables {
 		files["table_"+t.GetName()+".sql"] = t.queries()
 	}
-	return files, nil
+	config, err := os.ReadFile("sqlc.yaml")
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.enums(config)
+	files["../../../third_party/sqlc.yaml"] = text
+	return files, err
 }
 
 // modelsOf finds the models of a table and of what is read, among those of the first run of
