@@ -21,9 +21,6 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-
-	"github.com/writ-id/writ/contracts/generate/wire"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/instance"
@@ -159,26 +156,16 @@ func New(c Config) (*Server, error) {
 	}
 	s.provide(services, roles)
 	s.grpc = s.newGRPC()
-	rest, err := newREST(services.operations)
-	if err != nil {
-		return nil, err
-	}
-	procedures := map[string]http.Handler{}
-	to := &wire.Transports{
-		GRPC:       s.grpc,
-		REST:       func(service string) *runtime.ServeMux { return rest.muxes[service] },
-		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
-		WebOptions: webOptions(),
-	}
-	if err := services.mount(to, s.chain.Intercept); err != nil {
-		return nil, err
-	}
-	reflection.Register(s.grpc)
 	contract, err := reference.New(c.SearchLimits)
 	if err != nil {
 		return nil, err
 	}
-	s.http = newHTTP(s.handler(rest, procedures, contract), c)
+	handler, err := s.routes(services, contract)
+	if err != nil {
+		return nil, err
+	}
+	reflection.Register(s.grpc)
+	s.http = newHTTP(handler, c)
 	return s, nil
 }
 

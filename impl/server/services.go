@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -60,14 +59,12 @@ type Services struct {
 type service struct {
 	description *grpc.ServiceDesc
 	server      any
-	mount       func(*wire.Transports, grpc.UnaryServerInterceptor) error
+	mount       func(*wire.Transports, grpc.UnaryServerInterceptor)
 }
 
 // serve ties an implementation to what is generated for its service.
-func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S, grpc.UnaryServerInterceptor) error, server S) service {
-	return service{description, server, func(to *wire.Transports, chain grpc.UnaryServerInterceptor) error {
-		return mount(to, server, chain)
-	}}
+func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S, grpc.UnaryServerInterceptor), server S) service {
+	return service{description, server, func(to *wire.Transports, chain grpc.UnaryServerInterceptor) { mount(to, server, chain) }}
 }
 
 // NewServices makes all services over env: one line each. What is served is what
@@ -105,12 +102,10 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 	return s, err
 }
 
-func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) error {
-	var err error
+func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) {
 	for _, one := range s.all {
-		err = errors.Join(err, one.mount(to, chain))
+		one.mount(to, chain)
 	}
-	return err
 }
 
 // Call calls a method, by "/package.Service/Method", without the chain: the call
