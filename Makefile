@@ -41,6 +41,10 @@ $(BIN)/sqlc: tools/go.mod tools/go.sum
 	@echo "building sqlc (about a minute, once)"; cd tools && $(GO) build -o ../$(BIN)/ github.com/sqlc-dev/sqlc/cmd/sqlc
 $(BIN)/oasdiff: tools/go.mod tools/go.sum
 	@echo "building oasdiff (about half a minute, once)"; cd tools && $(GO) build -o ../$(BIN)/ github.com/oasdiff/oasdiff
+# A wheel of PyPI that holds nothing but the program.
+$(BIN)/squawk: tools/squawk.txt
+	@echo "fetching squawk (seconds, once)"; python3 -m venv .cache/squawk && .cache/squawk/bin/pip install -q --disable-pip-version-check -r tools/squawk.txt
+	@mkdir -p $(BIN) && cp .cache/squawk/bin/squawk $@
 $(LINT): tools/lint/go.mod tools/lint/go.sum
 	@echo "building golangci-lint (once; no registry has it prebuilt: 3 to 10 minutes on two cores, 1.5 GB of build cache)"; cd tools/lint && CGO_ENABLED=0 $(GO) build -o ../../$(BIN)/ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
@@ -51,18 +55,22 @@ generated: generate ## fails when gen/ is not what contracts/ and sql/ make
 	@git diff --exit-code --stat gen || { echo "gen/ differs from what contracts/ and sql/ generate: commit the result of 'make generate'" >&2; exit 1; }
 	@test -z "$$(git status --porcelain gen)" || { git status --short gen; echo "gen/ has files that are not committed" >&2; exit 1; }
 
-lint: $(LINT) $(BIN)/buf
+lint: $(LINT) $(BIN)/buf $(BIN)/squawk
 	@test -d third_party/google || $(MAKE) --no-print-directory generate
 	@$(BIN)/buf lint
 	@$(BIN)/buf format -d --exit-code contracts/proto
 	@$(LINT) run ./...
+	@for file in sql/migrations/*.sql; do \
+		wrap=--assume-in-transaction; ! grep -q '^-- +goose NO TRANSACTION' $$file || wrap=--no-assume-in-transaction; \
+		$(BIN)/squawk --reporter gcc $$wrap $$file; \
+	done
 
 check: needs-go ## vet and the tests that need no server
 	@$(GO) vet ./...
-	@$(GO) test ./contracts/... ./impl/...
+	@$(GO) test ./contracts/... ./impl/... ./sql/...
 
 unit: needs-go
-	@$(GO) test $(RACE) ./cmd/... ./contracts/... ./impl/...
+	@$(GO) test $(RACE) ./cmd/... ./contracts/... ./impl/... ./sql/...
 
 # CONFIG says which clients and which user the provider has: conformance/oidc/config.go.
 ifdef URL

@@ -9,10 +9,13 @@ package writ
 //go:generate bin/buf lint
 //go:generate bin/buf generate
 //go:generate bin/buf build contracts/proto --as-file-descriptor-set -o third_party/image.binpb
-//go:generate go build -o bin/ ./contracts/generate/openapi
+//go:generate go build -o bin/ ./contracts/generate/openapi ./contracts/generate/storage
 //go:generate bin/openapi third_party/image.binpb gen/openapi contracts/openapi/oauth.yaml contracts/seed.schema.json
 //go:generate go build -o bin/ github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
 //go:generate bin/oapi-codegen -config contracts/generate/restclient/config.yaml gen/openapi/openapi.json
 //go:generate mkdir -p gen/oauth
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
+//go:generate bin/sqlc generate -f contracts/generate/storage/models.yaml
+//go:generate bin/storage sql third_party/image.binpb third_party/models sql/queries/generated
 //go:generate bin/sqlc generate
+//go:generate bin/storage go third_party/image.binpb gen/db gen/storage

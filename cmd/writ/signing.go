@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -51,7 +50,7 @@ func addSigningKeys(keys *cobra.Command) {
 			}
 			return run(cmd, &signing.Keeper{
 				Env:    resource.Env{DB: database, Now: now, NewID: newID, Invalidate: func() {}}, // nodes are notified
-				Sealer: sealer, Logger: slog.Default(),
+				Sealer: sealer,
 			}, id, args)
 		}
 		keys.AddCommand(cmd)

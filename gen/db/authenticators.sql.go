@@ -10,20 +10,6 @@ import (
 	"time"
 )
 
-const dropAuthenticator = `-- name: DropAuthenticator :exec
-DELETE FROM authenticators WHERE instance_id = $1 AND id = $2
-`
-
-type DropAuthenticatorParams struct {
-	InstanceID string `db:"instance_id"`
-	ID         string `db:"id"`
-}
-
-func (q *Queries) DropAuthenticator(ctx context.Context, db DBTX, arg DropAuthenticatorParams) error {
-	_, err := db.Exec(ctx, dropAuthenticator, arg.InstanceID, arg.ID)
-	return err
-}
-
 const forgiveSecondFactor = `-- name: ForgiveSecondFactor :exec
 UPDATE users SET failed_otp_attempts = 0 WHERE instance_id = $1 AND id = $2
 `

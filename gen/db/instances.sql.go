@@ -33,6 +33,16 @@ func (q *Queries) AddSchemaRevision(ctx context.Context, db DBTX, arg AddSchemaR
 	return err
 }
 
+const deferConstraints = `-- name: DeferConstraints :exec
+SET CONSTRAINTS ALL DEFERRED
+`
+
+// For a transaction that deletes what refers to one another, in whatever order.
+func (q *Queries) DeferConstraints(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, deferConstraints)
+	return err
+}
+
 const forgetInstance = `-- name: ForgetInstance :exec
 WITH a AS (DELETE FROM oauth_grants g WHERE g.instance_id = $1),
     b AS (DELETE FROM revoked_tokens t WHERE t.instance_id = $1),
@@ -100,16 +110,4 @@ func (q *Queries) SweepEvents(ctx context.Context, db DBTX, arg SweepEventsParam
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const tryLeadSweep = `-- name: TryLeadSweep :one
-SELECT pg_try_advisory_xact_lock(hashtextextended('sweep_events', 0))::bool
-`
-
-// One node sweeps at a time.
-func (q *Queries) TryLeadSweep(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, tryLeadSweep)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
 }

@@ -35,11 +35,11 @@ type App struct {
 	IDTokenUserinfoAssertion bool       `db:"id_token_userinfo_assertion"`
 	ClockSkewNanos           int64      `db:"clock_skew_nanos"`
 	AdditionalOrigins        []string   `db:"additional_origins"`
+	Trusted                  bool       `db:"trusted"`
+	PlainJwtType             bool       `db:"plain_jwt_type"`
 	Sequence                 int64      `db:"sequence"`
 	CreationDate             time.Time  `db:"creation_date"`
 	ChangeDate               time.Time  `db:"change_date"`
-	Trusted                  bool       `db:"trusted"`
-	PlainJwtType             bool       `db:"plain_jwt_type"`
 }
 
 type AppKey struct {
@@ -141,14 +141,28 @@ type Feature struct {
 type Instance struct {
 	ID                     string    `db:"id"`
 	Name                   string    `db:"name"`
-	DefaultOrg             string    `db:"default_org"`
-	Sequence               int64     `db:"sequence"`
-	CreationDate           time.Time `db:"creation_date"`
-	ChangeDate             time.Time `db:"change_date"`
 	NameFolded             string    `db:"name_folded"`
+	DefaultOrg             string    `db:"default_org"`
 	Blocked                bool      `db:"blocked"`
 	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
 	AllowRegistration      bool      `db:"allow_registration"`
+	Sequence               int64     `db:"sequence"`
+	CreationDate           time.Time `db:"creation_date"`
+	ChangeDate             time.Time `db:"change_date"`
+}
+
+type InstanceRow struct {
+	ID                     string    `db:"id"`
+	Name                   string    `db:"name"`
+	NameFolded             string    `db:"name_folded"`
+	DefaultOrg             string    `db:"default_org"`
+	Blocked                bool      `db:"blocked"`
+	AuditLogRetentionNanos int64     `db:"audit_log_retention_nanos"`
+	AllowRegistration      bool      `db:"allow_registration"`
+	Sequence               int64     `db:"sequence"`
+	CreationDate           time.Time `db:"creation_date"`
+	ChangeDate             time.Time `db:"change_date"`
+	PrimaryDomain          string    `db:"primary_domain"`
 }
 
 type LanguageSetting struct {
@@ -176,14 +190,14 @@ type MachineKey struct {
 
 type Membership struct {
 	InstanceID     string    `db:"instance_id"`
-	UserID         string    `db:"user_id"`
-	Level          int16     `db:"level"`
-	ObjectID       string    `db:"object_id"`
-	Roles          []string  `db:"roles"`
 	ID             string    `db:"id"`
 	OrgID          *string   `db:"org_id"`
 	ProjectID      *string   `db:"project_id"`
 	ProjectGrantID *string   `db:"project_grant_id"`
+	UserID         string    `db:"user_id"`
+	Level          int16     `db:"level"`
+	ObjectID       string    `db:"object_id"`
+	Roles          []string  `db:"roles"`
 	Sequence       int64     `db:"sequence"`
 	CreationDate   time.Time `db:"creation_date"`
 	ChangeDate     time.Time `db:"change_date"`
@@ -213,6 +227,9 @@ type OauthGrant struct {
 	UserID         string          `db:"user_id"`
 	AppID          string          `db:"app_id"`
 	SessionID      *string         `db:"session_id"`
+	UserGeneration int32           `db:"user_generation"`
+	ParentID       *string         `db:"parent_id"`
+	Origins        []string        `db:"origins"`
 	Scopes         []string        `db:"scopes"`
 	Audience       []string        `db:"audience"`
 	AuthTime       time.Time       `db:"auth_time"`
@@ -224,9 +241,6 @@ type OauthGrant struct {
 	IdleDate       time.Time       `db:"idle_date"`
 	ExpirationDate time.Time       `db:"expiration_date"`
 	CreationDate   time.Time       `db:"creation_date"`
-	ParentID       *string         `db:"parent_id"`
-	UserGeneration int32           `db:"user_generation"`
-	Origins        []string        `db:"origins"`
 }
 
 type OneTimeCode struct {
@@ -245,23 +259,36 @@ type Organization struct {
 	InstanceID   string    `db:"instance_id"`
 	ID           string    `db:"id"`
 	Name         string    `db:"name"`
+	NameFolded   string    `db:"name_folded"`
+	State        int16     `db:"state"`
 	Sequence     int64     `db:"sequence"`
 	CreationDate time.Time `db:"creation_date"`
 	ChangeDate   time.Time `db:"change_date"`
-	NameFolded   string    `db:"name_folded"`
-	State        int16     `db:"state"`
+}
+
+type OrganizationRow struct {
+	InstanceID    string    `db:"instance_id"`
+	ID            string    `db:"id"`
+	Name          string    `db:"name"`
+	NameFolded    string    `db:"name_folded"`
+	State         int16     `db:"state"`
+	Sequence      int64     `db:"sequence"`
+	CreationDate  time.Time `db:"creation_date"`
+	ChangeDate    time.Time `db:"change_date"`
+	PrimaryDomain string    `db:"primary_domain"`
+	IsDefault     bool      `db:"is_default"`
 }
 
 type PersonalAccessToken struct {
 	InstanceID     string     `db:"instance_id"`
-	TokenHash      []byte     `db:"token_hash"`
 	ID             string     `db:"id"`
+	OrgID          *string    `db:"org_id"`
 	UserID         string     `db:"user_id"`
 	Name           string     `db:"name"`
+	TokenHash      []byte     `db:"token_hash"`
 	ExpirationDate *time.Time `db:"expiration_date"`
-	CreationDate   time.Time  `db:"creation_date"`
-	OrgID          *string    `db:"org_id"`
 	Sequence       int64      `db:"sequence"`
+	CreationDate   time.Time  `db:"creation_date"`
 	ChangeDate     time.Time  `db:"change_date"`
 }
 
@@ -343,6 +370,30 @@ type Session struct {
 	ChangeDate         time.Time       `db:"change_date"`
 }
 
+type SessionRow struct {
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+	OrgID              *string         `db:"org_id"`
+	UserID             *string         `db:"user_id"`
+	Creator            string          `db:"creator"`
+	TokenHash          []byte          `db:"token_hash"`
+	ExpirationDate     *time.Time      `db:"expiration_date"`
+	FingerprintID      string          `db:"fingerprint_id"`
+	Ip                 string          `db:"ip"`
+	Description        string          `db:"description"`
+	Metadata           json.RawMessage `db:"metadata"`
+	UserVerifiedAt     *time.Time      `db:"user_verified_at"`
+	PasswordVerifiedAt *time.Time      `db:"password_verified_at"`
+	TotpVerifiedAt     *time.Time      `db:"totp_verified_at"`
+	OtpSmsVerifiedAt   *time.Time      `db:"otp_sms_verified_at"`
+	OtpEmailVerifiedAt *time.Time      `db:"otp_email_verified_at"`
+	Sequence           int64           `db:"sequence"`
+	CreationDate       time.Time       `db:"creation_date"`
+	ChangeDate         time.Time       `db:"change_date"`
+	LoginName          string          `db:"login_name"`
+	DisplayName        string          `db:"display_name"`
+}
+
 type SigningKey struct {
 	InstanceID   string          `db:"instance_id"`
 	ID           string          `db:"id"`
@@ -386,39 +437,17 @@ type User struct {
 	InstanceID             string          `db:"instance_id"`
 	ID                     string          `db:"id"`
 	OrgID                  *string         `db:"org_id"`
-	State                  int16           `db:"state"`
-	Email                  string          `db:"email"`
-	PasswordHash           *string         `db:"password_hash"`
-	Sequence               int64           `db:"sequence"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
 	UserType               int16           `db:"user_type"`
+	State                  int16           `db:"state"`
 	Username               string          `db:"username"`
 	UsernameFolded         string          `db:"username_folded"`
 	GivenName              string          `db:"given_name"`
 	FamilyName             string          `db:"family_name"`
+	MiddleName             string          `db:"middle_name"`
 	NickName               string          `db:"nick_name"`
 	DisplayName            string          `db:"display_name"`
 	DisplayNameFolded      string          `db:"display_name_folded"`
 	PreferredLanguage      string          `db:"preferred_language"`
-	EmailFolded            string          `db:"email_folded"`
-	IsEmailVerified        bool            `db:"is_email_verified"`
-	Phone                  string          `db:"phone"`
-	IsPhoneVerified        bool            `db:"is_phone_verified"`
-	PasswordChanged        *time.Time      `db:"password_changed"`
-	PasswordChangeRequired bool            `db:"password_change_required"`
-	Description            string          `db:"description"`
-	AccessTokenType        int16           `db:"access_token_type"`
-	SecretHash             []byte          `db:"secret_hash"`
-	OldSecretHash          []byte          `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time      `db:"old_secret_until"`
-	SchemaID               *string         `db:"schema_id"`
-	SchemaRevision         int32           `db:"schema_revision"`
-	Data                   json.RawMessage `db:"data"`
-	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
-	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
-	MiddleName             string          `db:"middle_name"`
 	ProfileUrl             string          `db:"profile_url"`
 	PictureUrl             string          `db:"picture_url"`
 	WebsiteUrl             string          `db:"website_url"`
@@ -430,21 +459,43 @@ type User struct {
 	Region                 string          `db:"region"`
 	PostalCode             string          `db:"postal_code"`
 	Country                string          `db:"country"`
-	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
-	Generation             int32           `db:"generation"`
+	Email                  string          `db:"email"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
 	IsEmailProven          bool            `db:"is_email_proven"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordHash           *string         `db:"password_hash"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	Generation             int32           `db:"generation"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
 }
 
 type UserCode struct {
 	InstanceID     string    `db:"instance_id"`
 	UserID         string    `db:"user_id"`
 	Purpose        int16     `db:"purpose"`
+	Browser        string    `db:"browser"`
 	Address        string    `db:"address"`
 	Salt           []byte    `db:"salt"`
 	Hash           []byte    `db:"hash"`
 	Attempts       int32     `db:"attempts"`
 	ExpirationDate time.Time `db:"expiration_date"`
-	Browser        string    `db:"browser"`
 }
 
 type UserGrant struct {
@@ -471,6 +522,61 @@ type UserMetadatum struct {
 	Sequence     int64     `db:"sequence"`
 	CreationDate time.Time `db:"creation_date"`
 	ChangeDate   time.Time `db:"change_date"`
+}
+
+type UserRow struct {
+	InstanceID             string          `db:"instance_id"`
+	ID                     string          `db:"id"`
+	OrgID                  *string         `db:"org_id"`
+	UserType               int16           `db:"user_type"`
+	State                  int16           `db:"state"`
+	Username               string          `db:"username"`
+	UsernameFolded         string          `db:"username_folded"`
+	GivenName              string          `db:"given_name"`
+	FamilyName             string          `db:"family_name"`
+	MiddleName             string          `db:"middle_name"`
+	NickName               string          `db:"nick_name"`
+	DisplayName            string          `db:"display_name"`
+	DisplayNameFolded      string          `db:"display_name_folded"`
+	PreferredLanguage      string          `db:"preferred_language"`
+	ProfileUrl             string          `db:"profile_url"`
+	PictureUrl             string          `db:"picture_url"`
+	WebsiteUrl             string          `db:"website_url"`
+	Gender                 string          `db:"gender"`
+	Birthdate              string          `db:"birthdate"`
+	Zoneinfo               string          `db:"zoneinfo"`
+	StreetAddress          string          `db:"street_address"`
+	Locality               string          `db:"locality"`
+	Region                 string          `db:"region"`
+	PostalCode             string          `db:"postal_code"`
+	Country                string          `db:"country"`
+	Email                  string          `db:"email"`
+	EmailFolded            string          `db:"email_folded"`
+	IsEmailVerified        bool            `db:"is_email_verified"`
+	IsEmailProven          bool            `db:"is_email_proven"`
+	Phone                  string          `db:"phone"`
+	IsPhoneVerified        bool            `db:"is_phone_verified"`
+	PasswordHash           *string         `db:"password_hash"`
+	PasswordChanged        *time.Time      `db:"password_changed"`
+	PasswordChangeRequired bool            `db:"password_change_required"`
+	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
+	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
+	Generation             int32           `db:"generation"`
+	Description            string          `db:"description"`
+	AccessTokenType        int16           `db:"access_token_type"`
+	SecretHash             []byte          `db:"secret_hash"`
+	OldSecretHash          []byte          `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time      `db:"old_secret_until"`
+	SchemaID               *string         `db:"schema_id"`
+	SchemaRevision         int32           `db:"schema_revision"`
+	Data                   json.RawMessage `db:"data"`
+	Sequence               int64           `db:"sequence"`
+	CreationDate           time.Time       `db:"creation_date"`
+	ChangeDate             time.Time       `db:"change_date"`
+	LoginName              string          `db:"login_name"`
+	HasSecret              bool            `db:"has_secret"`
 }
 
 type UserSchema struct {

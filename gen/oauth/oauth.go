@@ -105,18 +105,23 @@ func (e KeyUse) Valid() bool {
 
 // Defines values for OAuthErrorError.
 const (
-	AccessDenied           OAuthErrorError = "access_denied"
-	InsufficientScope      OAuthErrorError = "insufficient_scope"
-	InvalidClient          OAuthErrorError = "invalid_client"
-	InvalidGrant           OAuthErrorError = "invalid_grant"
-	InvalidRequest         OAuthErrorError = "invalid_request"
-	InvalidScope           OAuthErrorError = "invalid_scope"
-	InvalidTarget          OAuthErrorError = "invalid_target"
-	InvalidToken           OAuthErrorError = "invalid_token"
-	ServerError            OAuthErrorError = "server_error"
-	TemporarilyUnavailable OAuthErrorError = "temporarily_unavailable"
-	UnauthorizedClient     OAuthErrorError = "unauthorized_client"
-	UnsupportedGrantType   OAuthErrorError = "unsupported_grant_type"
+	AccessDenied            OAuthErrorError = "access_denied"
+	InsufficientScope       OAuthErrorError = "insufficient_scope"
+	InteractionRequired     OAuthErrorError = "interaction_required"
+	InvalidClient           OAuthErrorError = "invalid_client"
+	InvalidGrant            OAuthErrorError = "invalid_grant"
+	InvalidRequest          OAuthErrorError = "invalid_request"
+	InvalidScope            OAuthErrorError = "invalid_scope"
+	InvalidTarget           OAuthErrorError = "invalid_target"
+	InvalidToken            OAuthErrorError = "invalid_token"
+	LoginRequired           OAuthErrorError = "login_required"
+	RequestNotSupported     OAuthErrorError = "request_not_supported"
+	RequestUriNotSupported  OAuthErrorError = "request_uri_not_supported"
+	ServerError             OAuthErrorError = "server_error"
+	TemporarilyUnavailable  OAuthErrorError = "temporarily_unavailable"
+	UnauthorizedClient      OAuthErrorError = "unauthorized_client"
+	UnsupportedGrantType    OAuthErrorError = "unsupported_grant_type"
+	UnsupportedResponseType OAuthErrorError = "unsupported_response_type"
 )
 
 // Valid indicates whether the value is a known member of the OAuthErrorError enum.
@@ -125,6 +130,8 @@ func (e OAuthErrorError) Valid() bool {
 	case AccessDenied:
 		return true
 	case InsufficientScope:
+		return true
+	case InteractionRequired:
 		return true
 	case InvalidClient:
 		return true
@@ -138,6 +145,12 @@ func (e OAuthErrorError) Valid() bool {
 		return true
 	case InvalidToken:
 		return true
+	case LoginRequired:
+		return true
+	case RequestNotSupported:
+		return true
+	case RequestUriNotSupported:
+		return true
 	case ServerError:
 		return true
 	case TemporarilyUnavailable:
@@ -145,6 +158,8 @@ func (e OAuthErrorError) Valid() bool {
 	case UnauthorizedClient:
 		return true
 	case UnsupportedGrantType:
+		return true
+	case UnsupportedResponseType:
 		return true
 	default:
 		return false

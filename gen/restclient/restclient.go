@@ -580,18 +580,23 @@ func (e MembershipLevel) Valid() bool {
 
 // Defines values for OAuthErrorError.
 const (
-	AccessDenied           OAuthErrorError = "access_denied"
-	InsufficientScope      OAuthErrorError = "insufficient_scope"
-	InvalidClient          OAuthErrorError = "invalid_client"
-	InvalidGrant           OAuthErrorError = "invalid_grant"
-	InvalidRequest         OAuthErrorError = "invalid_request"
-	InvalidScope           OAuthErrorError = "invalid_scope"
-	InvalidTarget          OAuthErrorError = "invalid_target"
-	InvalidToken           OAuthErrorError = "invalid_token"
-	ServerError            OAuthErrorError = "server_error"
-	TemporarilyUnavailable OAuthErrorError = "temporarily_unavailable"
-	UnauthorizedClient     OAuthErrorError = "unauthorized_client"
-	UnsupportedGrantType   OAuthErrorError = "unsupported_grant_type"
+	AccessDenied            OAuthErrorError = "access_denied"
+	InsufficientScope       OAuthErrorError = "insufficient_scope"
+	InteractionRequired     OAuthErrorError = "interaction_required"
+	InvalidClient           OAuthErrorError = "invalid_client"
+	InvalidGrant            OAuthErrorError = "invalid_grant"
+	InvalidRequest          OAuthErrorError = "invalid_request"
+	InvalidScope            OAuthErrorError = "invalid_scope"
+	InvalidTarget           OAuthErrorError = "invalid_target"
+	InvalidToken            OAuthErrorError = "invalid_token"
+	LoginRequired           OAuthErrorError = "login_required"
+	RequestNotSupported     OAuthErrorError = "request_not_supported"
+	RequestURINotSupported  OAuthErrorError = "request_uri_not_supported"
+	ServerError             OAuthErrorError = "server_error"
+	TemporarilyUnavailable  OAuthErrorError = "temporarily_unavailable"
+	UnauthorizedClient      OAuthErrorError = "unauthorized_client"
+	UnsupportedGrantType    OAuthErrorError = "unsupported_grant_type"
+	UnsupportedResponseType OAuthErrorError = "unsupported_response_type"
 )
 
 // Valid indicates whether the value is a known member of the OAuthErrorError enum.
@@ -600,6 +605,8 @@ func (e OAuthErrorError) Valid() bool {
 	case AccessDenied:
 		return true
 	case InsufficientScope:
+		return true
+	case InteractionRequired:
 		return true
 	case InvalidClient:
 		return true
@@ -613,6 +620,12 @@ func (e OAuthErrorError) Valid() bool {
 		return true
 	case InvalidToken:
 		return true
+	case LoginRequired:
+		return true
+	case RequestNotSupported:
+		return true
+	case RequestURINotSupported:
+		return true
 	case ServerError:
 		return true
 	case TemporarilyUnavailable:
@@ -620,6 +633,8 @@ func (e OAuthErrorError) Valid() bool {
 	case UnauthorizedClient:
 		return true
 	case UnsupportedGrantType:
+		return true
+	case UnsupportedResponseType:
 		return true
 	default:
 		return false

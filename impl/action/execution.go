@@ -194,10 +194,14 @@ func (s *Service) SearchExecutions(ctx context.Context, req *actionv3.SearchExec
 		}
 	}
 	rows, details, err := resource.Search(ctx, s.DB, call.Context.InstanceID, req.GetQuery(),
-		func(ctx context.Context, tx db.DBTX, page resource.Page) ([]db.SearchExecutionsRow, error) {
+		func(ctx context.Context, tx db.DBTX, page resource.Page) ([]db.SearchExecutionsRow, int64, error) {
 			find.Ascending, find.PageLimit, find.PageOffset = page.Asc, page.Limit, page.Offset
-			return s.queries.SearchExecutions(ctx, tx, find)
-		}, func(row *db.SearchExecutionsRow) int64 { return row.Total })
+			rows, err := s.queries.SearchExecutions(ctx, tx, find)
+			if len(rows) == 0 {
+				return rows, 0, err
+			}
+			return rows, rows[0].Total, err
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ package action
 import (
 	"github.com/writ-id/writ/gen/db"
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 )
@@ -26,17 +27,12 @@ type Service struct {
 	resource.Env
 	operations *policy.Operations // what request and response conditions can name
 	queries    *db.Queries
-	targets    *resource.Table[db.Target]
+	targets    *resource.Table[db.Target, storage.Targets]
 }
 
 var _ actionv3.ServiceActionsServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env, operations *policy.Operations) *Service {
-	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.NewTable[db.Target](env, resource.Spec{
-		Table: "targets", Kind: "target",
-		Sort: map[string]string{
-			"timeout": "t.timeout_nanos", "async": "coalesce(t.is_async, false)", "interrupt_on_error": "coalesce(t.interrupt_on_error, false)",
-		},
-	})}
+	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.New(env, storage.Targets{}, nil)}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/redirect"
 )

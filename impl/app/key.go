@@ -8,7 +8,8 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/key"
 	"github.com/writ-id/writ/impl/resource"
 )
@@ -21,7 +22,7 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 		return nil, err
 	}
 	row := &db.AppKey{AppID: app.ID, ProjectID: app.ProjectID, OrgID: app.OrgID}
-	s.keys.Assign(row, req.GetKey())
+	storage.AssignAppKey(row, req.GetKey())
 	var private string
 	if row.PublicKey, private, err = key.Pair(ctx, row.PublicKey, false, "key.publicKey"); err != nil {
 		return nil, err
@@ -50,7 +51,7 @@ func (s *Service) DeleteAppKey(ctx context.Context, req *appv3.DeleteAppKeyReque
 			return err
 		}
 		return mayConfigure(ctx, app)
-	}, resource.Key{Column: "app_id", Value: req.GetAppId()})
+	}, func(key *db.AppKey) bool { return key.AppID == req.GetAppId() })
 	return &appv3.DeleteAppKeyResponse{Details: details}, err
 }
 
@@ -59,9 +60,9 @@ func (s *Service) SearchAppKeys(ctx context.Context, req *appv3.SearchAppKeysReq
 	if _, err := s.apps.Get(ctx, req.GetAppId()); err != nil {
 		return nil, err
 	}
-	rows, details, err := s.keys.Search(ctx, req, resource.Key{Column: "app_id", Value: req.GetAppId()})
+	rows, details, err := storage.SearchAppKeys(ctx, s.keys, req)
 	return &appv3.SearchAppKeysResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.keys, rows, func(*db.AppKey) *appv3.GetAppKey { return &appv3.GetAppKey{} }),
+		Result: resource.All(rows, storage.NewGetAppKey),
 	}, err
 }

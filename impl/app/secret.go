@@ -41,3 +41,17 @@ func (s *Service) RegenerateSecret(ctx context.Context, req *appv3.RegenerateSec
 	}
 	return &appv3.RegenerateSecretResponse{Details: details, ClientSecret: made}, nil
 }
+
+// Find reads an application with all that is stored of it, for package seed.
+func (s *Service) Find(ctx context.Context, id string) (*db.App, error) { return s.apps.Get(ctx, id) }
+
+// SetSecret gives an application a client secret of a known value, which no operation of
+// the contract does.
+func (s *Service) SetSecret(ctx context.Context, id, value string) error {
+	hash := policy.HashToken(value)
+	_, err := s.apps.Change(ctx, id, &eventv1.ApplicationSecretChanged{}, func(_ pgx.Tx, row *db.App) error {
+		row.SecretHash = hash[:]
+		return nil
+	})
+	return err
+}

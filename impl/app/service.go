@@ -10,15 +10,14 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/resource"
 )
 
@@ -27,9 +26,9 @@ type Service struct {
 	appv3.UnsafeServiceAppsServer
 
 	resource.Env
-	projects *resource.Table[db.Project]
-	apps     *resource.Table[db.App]
-	keys     *resource.Table[db.AppKey]
+	projects *resource.Table[db.Project, storage.Projects]
+	apps     *resource.Table[db.App, storage.Apps]
+	keys     *resource.Table[db.AppKey, storage.AppKeys]
 }
 
 var _ appv3.ServiceAppsServer = (*Service)(nil)
@@ -37,9 +36,9 @@ var _ appv3.ServiceAppsServer = (*Service)(nil)
 // New returns a Service over env.
 func New(env resource.Env) *Service {
 	return &Service{
-		Env: env, projects: project.Table(env),
-		apps: resource.NewTable[db.App](env, resource.Spec{Table: "apps", Kind: "app", Remembered: true}),
-		keys: resource.NewTable[db.AppKey](env, resource.Spec{Table: "app_keys", Kind: "key", Remembered: true, RememberedNew: true}),
+		Env: env, projects: resource.New(env, storage.Projects{}, nil),
+		apps: resource.New(env, storage.Apps{}, nil),
+		keys: resource.New(env, storage.AppKeys{}, nil),
 	}
 }
 
@@ -51,13 +50,18 @@ const (
 	typeAPI  = int16(appv3.AppType_APP_TYPE_API)
 )
 
+// typeOf returns the type of an application.
+func typeOf(oidc bool) int16 {
+	if oidc {
+		return typeOIDC
+	}
+	return typeAPI
+}
+
 // CreateApp creates an application of a project, with a secret if it uses one.
 func (s *Service) CreateApp(ctx context.Context, req *appv3.CreateAppRequest) (*appv3.CreateAppResponse, error) {
-	row := &db.App{State: active, ClientID: s.NewID(), Type: typeAPI}
-	if req.GetApp().GetOidc() != nil {
-		row.Type = typeOIDC
-	}
-	s.apps.Assign(row, req.GetApp())
+	row := &db.App{State: active, ClientID: s.NewID()}
+	storage.AssignApp(row, req.GetApp())
 	setDefaults(row)
 	if err := check(row, ""); err != nil {
 		return nil, err
@@ -110,7 +114,7 @@ func (s *Service) PatchApp(ctx context.Context, req *appv3.PatchAppRequest) (*ap
 			return err
 		}
 		named := *row
-		s.apps.Assign(row, &appv3.PatchApp{Name: req.GetApp().Name})
+		storage.AssignPatchApp(row, &appv3.PatchApp{Name: req.GetApp().Name})
 		if _, err := s.apps.Save(ctx, tx, &named, row, &eventv1.ApplicationChanged{}); err != nil {
 			return err
 		}
@@ -127,23 +131,16 @@ func (s *Service) PatchApp(ctx context.Context, req *appv3.PatchAppRequest) (*ap
 
 // configure changes the settings of an application and checks the result.
 func (s *Service) configure(ctx context.Context, row *db.App, patch *appv3.PatchApp) error {
-	var settings proto.Message
-	var of int16
-	switch {
-	case patch.GetOidc() != nil:
-		settings, of = patch.GetOidc(), typeOIDC
-	case patch.GetApi() != nil:
-		settings, of = patch.GetApi(), typeAPI
-	default:
+	if patch.GetConfig() == nil {
 		return nil
 	}
 	if err := mayConfigure(ctx, row); err != nil {
 		return err
 	}
-	if of != row.Type {
+	if of := typeOf(patch.GetOidc() != nil); of != row.Type {
 		return fault.New(fault.FailedPrecondition, "OTHER_APP_TYPE", "the settings are not of this type of application").On("app")
 	}
-	s.apps.Assign(row, settings)
+	storage.AssignPatchApp(row, &appv3.PatchApp{Config: patch.GetConfig()})
 	if !usesSecret(row) {
 		row.SecretHash, row.OldSecretHash, row.OldSecretUntil = nil, nil, nil
 	}
@@ -162,37 +159,35 @@ func (s *Service) GetApp(ctx context.Context, req *appv3.GetAppRequest) (*appv3.
 	if err != nil {
 		return nil, err
 	}
-	return &appv3.GetAppResponse{App: resource.Into(s.apps, row, view(row))}, nil
+	return &appv3.GetAppResponse{App: view(row)}, nil
 }
 
 // SearchApps finds the applications that meet all filters.
 func (s *Service) SearchApps(ctx context.Context, req *appv3.SearchAppsRequest) (*appv3.SearchAppsResponse, error) {
-	rows, details, err := s.apps.Search(ctx, req)
+	rows, details, err := storage.SearchApps(ctx, s.apps, req)
 	return &appv3.SearchAppsResponse{
-		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.apps, rows, view),
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(rows, view),
 	}, err
 }
 
-// view holds what of an application is no column.
+// view returns the answer that shows an application.
 func view(row *db.App) *appv3.GetApp {
-	if row.Type == typeAPI {
-		return &appv3.GetApp{Config: &appv3.GetApp_Api{Api: &appv3.APIConfig{}}}
+	shown := storage.NewGetApp(row)
+	if row.Type == typeOIDC {
+		shown.AllowedOrigins, shown.ComplianceProblems = AllowedOrigins(row), problemsOf(row)
+		shown.NoneCompliant = len(shown.GetComplianceProblems()) > 0
 	}
-	problems := problemsOf(row)
-	return &appv3.GetApp{
-		Config:         &appv3.GetApp_Oidc{Oidc: &appv3.OIDCConfig{}},
-		AllowedOrigins: AllowedOrigins(row), NoneCompliant: len(problems) > 0, ComplianceProblems: problems,
-	}
+	return shown
 }
 
 // ActivateApp makes an application active.
 func (s *Service) ActivateApp(ctx context.Context, req *appv3.ActivateAppRequest) (*appv3.ActivateAppResponse, error) {
-	details, err := s.apps.SetState(ctx, req.GetId(), active, &eventv1.ApplicationReactivated{})
+	details, err := resource.SetState(ctx, s.apps, storage.Apps{}.State, req.GetId(), active, &eventv1.ApplicationReactivated{})
 	return &appv3.ActivateAppResponse{Details: details}, err
 }
 
 // DeactivateApp makes an application inactive.
 func (s *Service) DeactivateApp(ctx context.Context, req *appv3.DeactivateAppRequest) (*appv3.DeactivateAppResponse, error) {
-	details, err := s.apps.SetState(ctx, req.GetId(), inactive, &eventv1.ApplicationDeactivated{})
+	details, err := resource.SetState(ctx, s.apps, storage.Apps{}.State, req.GetId(), inactive, &eventv1.ApplicationDeactivated{})
 	return &appv3.DeactivateAppResponse{Details: details}, err
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	authv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"

@@ -10,15 +10,14 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/gen/db"
 	authv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/signout"
@@ -41,8 +40,8 @@ type Service struct {
 	resource.Env
 	factors        *Factors
 	queries        *db.Queries
-	users          *resource.Table[db.User]
-	authenticators *resource.Table[db.Authenticator]
+	users          *resource.Table[db.UserRow, storage.Users]
+	authenticators *resource.Table[db.Authenticator, storage.Authenticators]
 }
 
 var _ authv3.ServiceUserAuthenticatorsServer = (*Service)(nil)
@@ -51,11 +50,8 @@ var _ authv3.ServiceUserAuthenticatorsServer = (*Service)(nil)
 func New(env resource.Env, factors *Factors) *Service {
 	return &Service{
 		Env: env, factors: factors, queries: db.New(),
-		users: resource.NewTable[db.User](env, resource.Spec{Table: "users", Kind: "user", User: "id", OfUsers: true}),
-		authenticators: resource.NewTable[db.Authenticator](env, resource.Spec{
-			Table: "authenticators", Kind: "authenticator", OfUsers: true, Aggregate: "user_id",
-			Refusals: map[string]func() *fault.Error{"authenticators_address_key": errExists},
-		}),
+		users:          resource.New(env, storage.Users{}, nil),
+		authenticators: resource.New(env, storage.Authenticators{}, resource.Refusals{"authenticators_address_key": errExists}),
 	}
 }
 
@@ -66,7 +62,7 @@ func errExists() *fault.Error {
 // add adds an authenticator within tx in place of an unverified one that is the
 // same, so that a secret or a code that got lost is no dead end. The lock on the
 // user keeps others from adding it meanwhile.
-func (s *Service) add(ctx context.Context, tx pgx.Tx, user *db.User, row *db.Authenticator, added, removed event.Payload) (*object.Details, error) {
+func (s *Service) add(ctx context.Context, tx pgx.Tx, user *db.UserRow, row *db.Authenticator, added, removed event.Payload) (*object.Details, error) {
 	old, err := s.queries.SameAuthenticator(ctx, tx, db.SameAuthenticatorParams{
 		InstanceID: user.InstanceID, UserID: user.ID, Type: row.Type, Address: row.Address,
 	})
@@ -76,19 +72,16 @@ func (s *Service) add(ctx context.Context, tx pgx.Tx, user *db.User, row *db.Aut
 	case len(old) > 0 && old[0].IsVerified:
 		return nil, errExists()
 	case len(old) > 0:
-		if err := s.queries.DropAuthenticator(ctx, tx, db.DropAuthenticatorParams{InstanceID: user.InstanceID, ID: old[0].ID}); err != nil {
-			return nil, err
-		}
-		if err := s.append(ctx, tx, user, named(removed, old[0].ID)); err != nil {
+		if _, err := s.authenticators.In(tx).Delete(ctx, old[0].ID, removed, nil); err != nil {
 			return nil, err
 		}
 	}
 	row.ID, row.UserID, row.OrgID = s.NewID(), user.ID, *user.OrgID
-	return s.authenticators.CreateIn(ctx, tx, row, named(added, row.ID))
+	return s.authenticators.CreateIn(ctx, tx, row, added)
 }
 
 // lockHuman locks the user to whom something is added.
-func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.User, error) {
+func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.UserRow, error) {
 	user, err := s.users.Lock(ctx, tx, id)
 	if err == nil && (user.UserType != human || user.OrgID == nil) {
 		err = fault.New(fault.FailedPrecondition, "USER_NOT_HUMAN", "only human users have authenticators")
@@ -96,26 +89,11 @@ func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.User
 	return user, err
 }
 
-func (s *Service) append(ctx context.Context, tx pgx.Tx, user *db.User, payload event.Payload) error {
-	_, err := event.Append(ctx, tx, event.Event{
-		InstanceID: user.InstanceID, ObjectID: user.ID, Payload: payload, Creator: policy.CallFrom(ctx).Caller.UserID,
-		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: *user.OrgID}, At: s.Now(),
-	})
-	return err
-}
-
-// named says in a payload which authenticator it is about.
-func named(payload event.Payload, id string) event.Payload {
-	message := payload.ProtoReflect()
-	message.Set(message.Descriptor().Fields().ByName("authenticator_id"), protoreflect.ValueOfString(id))
-	return payload
-}
-
 // verify marks an authenticator as verified once try found the code right; what
 // try counted stays, whatever becomes of the rest.
 func (s *Service) verify(ctx context.Context, userID, id string, kind int16, verified event.Payload, try func(*db.Authenticator) (use, error)) (*object.Details, error) {
-	keys := s.keys(userID, kind)
-	row, err := s.authenticators.Get(ctx, id, keys...)
+	its := of(userID, kind)
+	row, err := s.authenticators.Get(ctx, id, its)
 	if err != nil {
 		return nil, err
 	}
@@ -126,34 +104,34 @@ func (s *Service) verify(ctx context.Context, userID, id string, kind int16, ver
 	if err != nil {
 		return nil, err
 	}
-	return s.authenticators.Change(ctx, id, named(verified, id), func(tx pgx.Tx, row *db.Authenticator) error {
+	return s.authenticators.Change(ctx, id, verified, func(tx pgx.Tx, row *db.Authenticator) error {
 		if row.IsVerified {
 			return errVerified()
 		}
 		row.IsVerified = true
 		return (&Proof{s.factors, row, row.InstanceID, row.UserID, right}).Use(ctx, tx)
-	}, keys...)
+	}, its)
 }
 
 func errVerified() *fault.Error {
 	return fault.New(fault.FailedPrecondition, "ALREADY_VERIFIED", "the authenticator is verified already")
 }
 
-// keys say that an authenticator is of a user and a type: both are part of its
+// of says that an authenticator is of a user and a type: both are part of its
 // address (SEC-181).
-func (s *Service) keys(userID string, kind int16) []resource.Key {
-	return []resource.Key{{Column: "user_id", Value: userID}, {Column: "type", Value: kind}}
+func of(userID string, kind int16) resource.Condition[db.Authenticator] {
+	return func(row *db.Authenticator) bool { return row.UserID == userID && row.Type == kind }
 }
 
 func (s *Service) remove(ctx context.Context, userID, id string, kind int16, removed event.Payload) (*object.Details, error) {
 	// A factor that is gone no longer proves anybody: who is signed in by it has to sign
 	// in again (SEC-097).
-	return s.authenticators.Delete(ctx, id, named(removed, id), func(tx pgx.Tx, row *db.Authenticator) error {
+	return s.authenticators.Delete(ctx, id, removed, func(tx pgx.Tx, row *db.Authenticator) error {
 		if !row.IsVerified {
 			return nil
 		}
 		return signout.Everywhere(ctx, tx, s.Now(), row.InstanceID, row.UserID)
-	}, s.keys(userID, kind)...)
+	}, of(userID, kind))
 }
 
 // ListAuthenticators lists the authenticators of a user.
@@ -161,9 +139,9 @@ func (s *Service) ListAuthenticators(ctx context.Context, req *authv3.ListAuthen
 	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
 		return nil, err
 	}
-	rows, details, err := s.authenticators.Search(ctx, req, resource.Key{Column: "user_id", Value: req.GetUserId()})
+	rows, details, err := storage.ListAuthenticators(ctx, s.authenticators, req)
 	return &authv3.ListAuthenticatorsResponse{
-		Details: details, Result: resource.All(s.authenticators, rows, func(*db.Authenticator) *authv3.Authenticator { return &authv3.Authenticator{} }),
+		Details: details, Result: resource.All(rows, storage.NewAuthenticator),
 	}, err
 }
 

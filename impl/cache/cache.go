@@ -3,6 +3,7 @@ package cache
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ const MaxAge = time.Second
 const maxEntries = 10_000
 
 // Cache keeps the answers of load for MaxAge. Concurrent loads of one key are
-// one load. Errors are not kept: what could not be read is asked again.
+// one load. Errors are not kept: what could not be read is asked again. The zero value
+// is a Cache whose keys are text.
 type Cache[K comparable, V any] struct {
 	key     func(K) string // for single flight
 	mu      sync.RWMutex
@@ -41,13 +43,11 @@ const loadLimit = 10 * time.Second
 
 // Get returns what is known of k, or loads it.
 func (c *Cache[K, V]) Get(ctx context.Context, k K, load func(context.Context) (V, error)) (V, error) {
-	c.mu.RLock()
-	e, ok := c.entries[k]
-	c.mu.RUnlock()
-	if ok && time.Now().Before(e.until) {
+	e, _ := c.entry(k)
+	if time.Now().Before(e.until) {
 		return e.value, nil
 	}
-	loaded := c.group.DoChan(c.key(k), func() (any, error) {
+	loaded := c.group.DoChan(c.text(k), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
 		defer cancel()
 		asked := time.Now() // the value may be as old as the question
@@ -59,6 +59,9 @@ func (c *Cache[K, V]) Get(ctx context.Context, k K, load func(context.Context) (
 		defer c.mu.Unlock()
 		if len(c.entries) >= maxEntries {
 			clear(c.entries)
+		}
+		if c.entries == nil {
+			c.entries = map[K]entry[V]{}
 		}
 		c.entries[k] = entry[V]{value, asked.Add(MaxAge)}
 		return value, nil
@@ -73,12 +76,44 @@ func (c *Cache[K, V]) Get(ctx context.Context, k K, load func(context.Context) (
 	}
 }
 
+// patience is how long something newer is waited for where something is known.
+const patience = 500 * time.Millisecond
+
+// GetOrLast is Get, but what was known stays good while nothing newer can be read, and
+// nobody waits for that long (REL-061). good, if not nil, says what may stay.
+func (c *Cache[K, V]) GetOrLast(ctx context.Context, k K, good func(V) bool, load func(context.Context) (V, error)) (V, error) {
+	e, known := c.entry(k)
+	if !known || time.Now().Before(e.until) || good != nil && !good(e.value) {
+		return c.Get(ctx, k, load)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	value, err := c.Get(ctx, k, load)
+	if err != nil {
+		return e.value, nil //nolint:nilerr // what is known is the answer then
+	}
+	return value, nil
+}
+
 // Last returns what was known of a key when it was last asked for, however old.
 func (c *Cache[K, V]) Last(k K) (V, bool) {
+	e, known := c.entry(k)
+	return e.value, known
+}
+
+func (c *Cache[K, V]) entry(k K) (e entry[V], known bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	e, ok := c.entries[k]
-	return e.value, ok
+	e, known = c.entries[k]
+	return e, known
+}
+
+// text is a key for single flight.
+func (c *Cache[K, V]) text(k K) string {
+	if c.key == nil {
+		return fmt.Sprint(k)
+	}
+	return c.key(k)
 }
 
 // Drop makes the next Get of everything load; Last still knows what was.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -39,6 +40,90 @@ func TestREL006_AnErrorIsNotRemembered(t *testing.T) {
 	if got, err := c.Get(t.Context(), "k", func(context.Context) (int, error) { return 7, nil }); err != nil || got != 7 {
 		t.Errorf("got %d, %v; want 7", got, err)
 	}
+}
+
+func TestREL061_WhatWasKnownStaysGoodWhileNothingNewerCanBeRead(t *testing.T) {
+	t.Parallel()
+	var c Cache[string, int]
+	loads, answer, broken := 0, 1, error(nil)
+	load := func(context.Context) (int, error) { loads++; return answer, broken }
+	get := func(good func(int) bool) (int, error) { return c.GetOrLast(t.Context(), "k", good, load) }
+
+	broken = errors.New("broken")
+	if _, err := get(nil); !errors.Is(err, broken) {
+		t.Errorf("where nothing is known: got %v, want the error", err)
+	}
+	broken = nil
+	for range 2 {
+		if got, err := get(nil); got != 1 || err != nil || loads != 2 {
+			t.Errorf("got %d, %v after %d loads; want the remembered 1", got, err, loads)
+		}
+	}
+	c.Drop()
+	answer, broken = 2, errors.New("broken")
+	if got, err := get(nil); got != 1 || err != nil || loads != 3 {
+		t.Errorf("in an outage: got %d, %v after %d loads; want the 1 that was known", got, err, loads)
+	}
+	if _, err := get(func(known int) bool { return known != 1 }); !errors.Is(err, broken) {
+		t.Errorf("in an outage, what may not stay: got %v, want the error", err)
+	}
+	broken = nil
+	if got, err := get(nil); got != 2 || err != nil {
+		t.Errorf("afterwards: got %d, %v; want 2", got, err)
+	}
+}
+
+func TestREL061_NobodyWaitsLongForWhatMayBeNewer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c Cache[string, int]
+		answers := make(chan int, 1)
+		load := func(context.Context) (int, error) { return <-answers, nil }
+		answers <- 1
+		if got, err := c.GetOrLast(t.Context(), "k", nil, load); got != 1 || err != nil {
+			t.Fatalf("got %d, %v", got, err)
+		}
+		c.Drop()
+		begun := time.Now()
+		if got, err := c.GetOrLast(t.Context(), "k", nil, load); got != 1 || err != nil || time.Since(begun) != patience {
+			t.Errorf("got %d, %v after %s; want the 1 that was known after %s", got, err, time.Since(begun), patience)
+		}
+		answers <- 2 // the load goes on for those who come later
+		synctest.Wait()
+		if got, err := c.GetOrLast(t.Context(), "k", nil, load); got != 2 || err != nil {
+			t.Errorf("got %d, %v; want 2", got, err)
+		}
+	})
+}
+
+func TestREL006_WhoAskedFirstMayGoAwayWhileOthersWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c Cache[string, int]
+		answers := make(chan int)
+		load := func(ctx context.Context) (int, error) {
+			select {
+			case n := <-answers:
+				return n, nil
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		first, goAway := context.WithCancel(t.Context())
+		gone, got := make(chan error, 1), make(chan int, 1)
+		go func() { _, err := c.Get(first, "k", load); gone <- err }()
+		synctest.Wait()
+		go func() { n, _ := c.Get(t.Context(), "k", load); got <- n }()
+		synctest.Wait()
+		goAway()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("who went away got %v", err)
+		}
+		answers <- 1
+		if n := <-got; n != 1 {
+			t.Errorf("who waited got %d, want 1", n)
+		}
+	})
 }
 
 func TestSEC293_ACacheIsBounded(t *testing.T) {

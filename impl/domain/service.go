@@ -18,13 +18,13 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/store"
 )
 
 // Service implements the domains API. It is safe for concurrent use.
@@ -34,7 +34,7 @@ type Service struct {
 	resource.Env
 	outgoing *outgoing.Client
 	queries  *db.Queries
-	domains  *resource.Table[db.Domain]
+	domains  *resource.Table[db.Domain, storage.Domains]
 }
 
 var _ domainv3.ServiceDomainsServer = (*Service)(nil)
@@ -44,16 +44,13 @@ func New(env resource.Env, client *outgoing.Client) *Service {
 	taken := func() *fault.Error {
 		return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the domain belongs to somebody else").On("domain.domain")
 	}
-	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.NewTable[db.Domain](env, resource.Spec{
-		Table: "domains", Kind: "domain", Remembered: true, RememberedNew: true,
-		Refusals: map[string]func() *fault.Error{"domains_host_key": taken, "domains_org_domain_key": taken},
-	})}
+	return &Service{Env: env, outgoing: client, queries: db.New(), domains: resource.New(env, storage.Domains{}, resource.Refusals{"domains_host_key": taken, "domains_org_domain_key": taken})}
 }
 
 // CreateDomain claims a domain. The system need not prove its claims.
 func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRequest) (*domainv3.CreateDomainResponse, error) {
 	row := &db.Domain{ValidationToken: newToken()}
-	s.domains.Assign(row, req.GetDomain())
+	storage.AssignDomain(row, req.GetDomain())
 	if row.ValidationType == 0 {
 		row.ValidationType = int16(domainv3.ValidationType_VALIDATION_TYPE_DNS)
 	}
@@ -62,13 +59,21 @@ func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRe
 	}
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
-		if details, err = s.domains.Create(store.Within(ctx, tx), row, &eventv1.DomainAdded{}); err != nil || !row.IsVerified {
+		if details, err = s.domains.CreateIn(ctx, tx, row, &eventv1.DomainAdded{}); err != nil || !row.IsVerified {
 			return err
 		}
 		return s.claim(ctx, tx, row)
 	})
 	s.Invalidate()
 	return &domainv3.CreateDomainResponse{Details: details}, err
+}
+
+// Add gives an organization or instance a domain that it need not prove: one below the
+// instance's own, or one that the system vouches for.
+func (s *Service) Add(ctx context.Context, tx pgx.Tx, row *db.Domain) error {
+	row.IsVerified, row.IsPrimary = true, true
+	_, err := s.domains.CreateIn(ctx, tx, row, &eventv1.DomainAdded{})
+	return err
 }
 
 // newToken returns 32 random letters and digits.
@@ -78,7 +83,7 @@ func newToken() string { return strings.ToLower(rand.Text() + rand.Text())[:32] 
 func (s *Service) PatchDomain(ctx context.Context, req *domainv3.PatchDomainRequest) (*domainv3.PatchDomainResponse, error) {
 	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainChanged{}, func(_ pgx.Tx, row *db.Domain) error {
 		before := row.ValidationType
-		s.domains.Assign(row, req.GetDomain())
+		storage.AssignPatchDomain(row, req.GetDomain())
 		if row.ValidationType == 0 {
 			row.ValidationType = int16(domainv3.ValidationType_VALIDATION_TYPE_DNS)
 		}
@@ -107,22 +112,23 @@ func (s *Service) GetDomain(ctx context.Context, req *domainv3.GetDomainRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &domainv3.GetDomainResponse{Domain: resource.Into(s.domains, row, view(row))}, nil
+	return &domainv3.GetDomainResponse{Domain: view(row)}, nil
 }
 
 // SearchDomains finds the domains that meet all filters.
 func (s *Service) SearchDomains(ctx context.Context, req *domainv3.SearchDomainsRequest) (*domainv3.SearchDomainsResponse, error) {
-	rows, details, err := s.domains.Search(ctx, req)
+	rows, details, err := storage.SearchDomains(ctx, s.domains, req)
 	return &domainv3.SearchDomainsResponse{
-		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.domains, rows, view),
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(rows, view),
 	}, err
 }
 
 func view(row *db.Domain) *domainv3.GetDomain {
-	if row.IsVerified {
-		return &domainv3.GetDomain{}
+	shown := storage.NewGetDomain(row)
+	if !row.IsVerified {
+		shown.ValidationLocation = location(row)
 	}
-	return &domainv3.GetDomain{ValidationLocation: location(row)}
+	return shown
 }
 
 // location is where the token of a domain is looked for.
@@ -135,15 +141,14 @@ func location(row *db.Domain) string {
 
 // SetAsPrimary makes a validated domain the primary one of its owner.
 func (s *Service) SetAsPrimary(ctx context.Context, req *domainv3.SetAsPrimaryRequest) (*domainv3.SetAsPrimaryResponse, error) {
-	set := &eventv1.DomainPrimarySet{}
-	details, err := s.domains.Change(ctx, req.GetId(), set, func(tx pgx.Tx, row *db.Domain) error {
+	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainPrimarySet{}, func(tx pgx.Tx, row *db.Domain) error {
 		if !row.IsVerified {
 			return fault.New(fault.FailedPrecondition, "DOMAIN_NOT_VERIFIED", "the claim to the domain is not proven yet")
 		}
 		if row.IsPrimary {
 			return nil
 		}
-		row.IsPrimary, set.Domain = true, row.Domain
+		row.IsPrimary = true
 		// Of two domains that become primary at once the second sees the first.
 		if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: row.InstanceID, Name: "primary of " + s.domains.Details(row).GetResourceOwner().GetId()}); err != nil {
 			return err
@@ -170,7 +175,7 @@ func (s *Service) Validate(ctx context.Context, req *domainv3.ValidateRequest) (
 		return nil, fault.New(fault.FailedPrecondition, "DOMAIN_NOT_PROVEN", "the token was not found at %s", location(row)).Because(err)
 	}
 	token := row.ValidationToken
-	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainVerified{Domain: row.Domain}, func(tx pgx.Tx, row *db.Domain) error {
+	details, err := s.domains.Change(ctx, req.GetId(), &eventv1.DomainVerified{}, func(tx pgx.Tx, row *db.Domain) error {
 		switch {
 		case row.IsVerified:
 			return nil

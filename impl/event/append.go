@@ -77,11 +77,23 @@ func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	return nil
 }
 
-// Columns returns the parameters of append_event, for statements that append e
-// while they change what it tells of.
-func Columns(e Event) []any {
+// Record is an event as append_event takes it, for statements that append it while they
+// change what it tells of.
+type Record struct {
+	InstanceID, AggregateType, AggregateID, EventType string
+
+	Payload json.RawMessage
+	Creator string
+
+	OwnerType int16
+	OwnerID   string
+	At        time.Time
+}
+
+// Record returns e as it is stored.
+func (e *Event) Record() Record {
 	kind := kindOf(e.Payload)
-	return []any{
+	return Record{
 		e.InstanceID, kind.GetAggregate(), e.ObjectID, kind.GetType(), JSON(e.Payload),
 		e.Creator, int16(e.Owner.GetType()), e.Owner.GetId(), e.At,
 	}

@@ -15,8 +15,8 @@ import (
 )
 
 // holding runs fn in a transaction that keeps roles from being taken away in a
-// project. The context of fn is within the transaction.
-func (s *Service) holding(ctx context.Context, projectID string, fn func(context.Context, pgx.Tx) error) error {
+// project.
+func (s *Service) holding(ctx context.Context, projectID string, fn func(pgx.Tx) error) error {
 	return s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		_, err := s.queries.HoldProject(ctx, tx, db.HoldProjectParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID, ID: projectID})
 		if store.NoRow(err) {
@@ -25,12 +25,12 @@ func (s *Service) holding(ctx context.Context, projectID string, fn func(context
 		if err != nil {
 			return err
 		}
-		return fn(store.Within(ctx, tx), tx)
+		return fn(tx)
 	})
 }
 
 // locking runs fn in a transaction that alone may take roles away in a project.
-func (s *Service) locking(ctx context.Context, projectID string, fn func(context.Context, pgx.Tx) error) error {
+func (s *Service) locking(ctx context.Context, projectID string, fn func(pgx.Tx) error) error {
 	return s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		_, err := s.queries.LockProject(ctx, tx, db.LockProjectParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID, ID: projectID})
 		if store.NoRow(err) {
@@ -39,7 +39,7 @@ func (s *Service) locking(ctx context.Context, projectID string, fn func(context
 		if err != nil {
 			return err
 		}
-		return fn(store.Within(ctx, tx), tx)
+		return fn(tx)
 	})
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/resource"
 )
@@ -17,7 +18,7 @@ import (
 // CreateProjectGrant grants a project that the caller may change.
 func (s *Service) CreateProjectGrant(ctx context.Context, req *grantv3.CreateProjectGrantRequest) (*grantv3.CreateProjectGrantResponse, error) {
 	row := &db.ProjectGrant{State: active}
-	s.projectGrants.Assign(row, req.GetProjectGrant())
+	storage.AssignProjectGrant(row, req.GetProjectGrant())
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		project, err := s.projects.Hold(ctx, tx, row.ProjectID)
@@ -44,10 +45,10 @@ func (s *Service) PatchProjectGrant(ctx context.Context, req *grantv3.PatchProje
 		return nil, err
 	}
 	var details *object.Details
-	err = s.locking(ctx, grant.ProjectID, func(ctx context.Context, _ pgx.Tx) error {
-		details, err = s.projectGrants.Change(ctx, req.GetId(), &eventv1.ProjectGrantChanged{}, func(tx pgx.Tx, row *db.ProjectGrant) error {
+	err = s.locking(ctx, grant.ProjectID, func(tx pgx.Tx) error {
+		details, err = s.projectGrants.In(tx).Change(ctx, req.GetId(), &eventv1.ProjectGrantChanged{}, func(tx pgx.Tx, row *db.ProjectGrant) error {
 			before := row.RoleKeys
-			s.projectGrants.Assign(row, req.GetProjectGrant())
+			storage.AssignPatchProjectGrant(row, req.GetProjectGrant())
 			if err := s.checkRoles(ctx, tx, row.ProjectID, row.RoleKeys, nil, "projectGrant.roleKeys.keys"); err != nil {
 				return err
 			}
@@ -86,26 +87,26 @@ func (s *Service) GetProjectGrant(ctx context.Context, req *grantv3.GetProjectGr
 	if err != nil {
 		return nil, err
 	}
-	return &grantv3.GetProjectGrantResponse{ProjectGrant: resource.Into(s.projectGrants, row, &grantv3.GetProjectGrant{})}, nil
+	return &grantv3.GetProjectGrantResponse{ProjectGrant: storage.NewGetProjectGrant(row)}, nil
 }
 
 // SearchProjectGrants finds the project grants that meet all filters.
 func (s *Service) SearchProjectGrants(ctx context.Context, req *grantv3.SearchProjectGrantsRequest) (*grantv3.SearchProjectGrantsResponse, error) {
-	rows, details, err := s.projectGrants.Search(ctx, req)
+	rows, details, err := storage.SearchProjectGrants(ctx, s.projectGrants, req, filters{})
 	return &grantv3.SearchProjectGrantsResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.projectGrants, rows, func(*db.ProjectGrant) *grantv3.GetProjectGrant { return &grantv3.GetProjectGrant{} }),
+		Result: resource.All(rows, storage.NewGetProjectGrant),
 	}, err
 }
 
 // ActivateProjectGrant makes a project grant active.
 func (s *Service) ActivateProjectGrant(ctx context.Context, req *grantv3.ActivateProjectGrantRequest) (*grantv3.ActivateProjectGrantResponse, error) {
-	details, err := s.projectGrants.SetState(ctx, req.GetId(), active, &eventv1.ProjectGrantReactivated{})
+	details, err := resource.SetState(ctx, s.projectGrants, storage.ProjectGrants{}.State, req.GetId(), active, &eventv1.ProjectGrantReactivated{})
 	return &grantv3.ActivateProjectGrantResponse{Details: details}, err
 }
 
 // DeactivateProjectGrant makes a project grant inactive.
 func (s *Service) DeactivateProjectGrant(ctx context.Context, req *grantv3.DeactivateProjectGrantRequest) (*grantv3.DeactivateProjectGrantResponse, error) {
-	details, err := s.projectGrants.SetState(ctx, req.GetId(), inactive, &eventv1.ProjectGrantDeactivated{})
+	details, err := resource.SetState(ctx, s.projectGrants, storage.ProjectGrants{}.State, req.GetId(), inactive, &eventv1.ProjectGrantDeactivated{})
 	return &grantv3.DeactivateProjectGrantResponse{Details: details}, err
 }

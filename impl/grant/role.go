@@ -8,14 +8,15 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/resource"
 )
 
 // CreateRole creates a role of a project that the caller may change.
 func (s *Service) CreateRole(ctx context.Context, req *grantv3.CreateRoleRequest) (*grantv3.CreateRoleResponse, error) {
 	row := &db.ProjectRole{}
-	s.roles.Assign(row, req.GetRole())
+	storage.AssignRole(row, req.GetRole())
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		project, err := s.projects.Hold(ctx, tx, row.ProjectID)
@@ -33,7 +34,7 @@ func (s *Service) CreateRole(ctx context.Context, req *grantv3.CreateRoleRequest
 // PatchRole changes the fields that are present.
 func (s *Service) PatchRole(ctx context.Context, req *grantv3.PatchRoleRequest) (*grantv3.PatchRoleResponse, error) {
 	details, err := s.roles.Change(ctx, req.GetId(), &eventv1.ProjectRoleChanged{}, func(_ pgx.Tx, row *db.ProjectRole) error {
-		s.roles.Assign(row, req.GetRole())
+		storage.AssignPatchRole(row, req.GetRole())
 		return nil
 	})
 	return &grantv3.PatchRoleResponse{Details: details}, err
@@ -46,8 +47,8 @@ func (s *Service) DeleteRole(ctx context.Context, req *grantv3.DeleteRoleRequest
 		return nil, err
 	}
 	var details *object.Details
-	err = s.locking(ctx, role.ProjectID, func(ctx context.Context, _ pgx.Tx) error {
-		details, err = s.roles.Delete(ctx, req.GetId(), &eventv1.ProjectRoleRemoved{}, func(tx pgx.Tx, row *db.ProjectRole) error {
+	err = s.locking(ctx, role.ProjectID, func(tx pgx.Tx) error {
+		details, err = s.roles.In(tx).Delete(ctx, req.GetId(), &eventv1.ProjectRoleRemoved{}, func(tx pgx.Tx, row *db.ProjectRole) error {
 			return s.takeRole(ctx, tx, row.ProjectID, row.Key)
 		})
 		return err
@@ -61,14 +62,14 @@ func (s *Service) GetRole(ctx context.Context, req *grantv3.GetRoleRequest) (*gr
 	if err != nil {
 		return nil, err
 	}
-	return &grantv3.GetRoleResponse{Role: resource.Into(s.roles, row, &grantv3.GetRole{})}, nil
+	return &grantv3.GetRoleResponse{Role: storage.NewGetRole(row)}, nil
 }
 
 // SearchRoles finds the roles that meet all filters.
 func (s *Service) SearchRoles(ctx context.Context, req *grantv3.SearchRolesRequest) (*grantv3.SearchRolesResponse, error) {
-	rows, details, err := s.roles.Search(ctx, req)
+	rows, details, err := storage.SearchRoles(ctx, s.roles, req)
 	return &grantv3.SearchRolesResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.roles, rows, func(*db.ProjectRole) *grantv3.GetRole { return &grantv3.GetRole{} }),
+		Result: resource.All(rows, storage.NewGetRole),
 	}, err
 }

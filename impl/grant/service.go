@@ -9,13 +9,11 @@
 package grant
 
 import (
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"github.com/writ-id/writ/gen/db"
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/resource"
 )
 
@@ -25,44 +23,35 @@ type Service struct {
 
 	resource.Env
 	queries       *db.Queries
-	projects      *resource.Table[db.Project]
-	roles         *resource.Table[db.ProjectRole]
-	projectGrants *resource.Table[db.ProjectGrant]
-	userGrants    *resource.Table[db.UserGrant]
+	projects      *resource.Table[db.Project, storage.Projects]
+	roles         *resource.Table[db.ProjectRole, storage.ProjectRoles]
+	projectGrants *resource.Table[db.ProjectGrant, storage.ProjectGrants]
+	userGrants    *resource.Table[db.UserGrant, storage.UserGrants]
 }
 
 var _ grantv3.ServiceGrantsServer = (*Service)(nil)
 
-// byRole is the filter of what holds a role.
-var byRole = map[string]resource.FilterFunc{"role_key": func(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*grantv3.RoleKeyFilter)
-	w.And("t.role_keys @> ARRAY[" + w.Arg(filter.GetKey()) + "::text]")
-}}
+// filters are those of searches that compare no column.
+type filters struct{}
 
-// ProjectGrants returns the table of project grants, for what is created on them.
-func ProjectGrants(env resource.Env) *resource.Table[db.ProjectGrant] {
-	return resource.NewTable[db.ProjectGrant](env, resource.Spec{
-		Table: "project_grants", Kind: "project grant", ProjectGrant: "id", Reader: "granted_org_id", Filters: byRole,
-		Refusals: map[string]func() *fault.Error{
-			"project_grants_granted_org_key": func() *fault.Error {
-				return fault.New(fault.AlreadyExists, "PROJECT_GRANT_EXISTS", "the project is granted to this organization already").On("projectGrant.grantedOrgId")
-			},
-		},
-	})
+// ByRoleKey finds what holds a role.
+func (filters) ByRoleKey(w *resource.Where, filter *grantv3.RoleKeyFilter) {
+	w.And("t.role_keys @> ARRAY[" + w.Arg(filter.GetKey()) + "::text]")
 }
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
 	return &Service{
-		Env: env, queries: db.New(), projects: project.Table(env),
-		roles:         resource.NewTable[db.ProjectRole](env, resource.Spec{Table: "project_roles", Kind: "role", Remembered: true, RememberedNew: true}),
-		projectGrants: ProjectGrants(env),
-		userGrants: resource.NewTable[db.UserGrant](env, resource.Spec{
-			Table: "user_grants", Kind: "user grant", Filters: byRole,
-			Refusals: map[string]func() *fault.Error{
-				"user_grants_user_key": func() *fault.Error {
-					return fault.New(fault.AlreadyExists, "USER_GRANT_EXISTS", "the user has a grant of this project already").On("userGrant.userId")
-				},
+		Env: env, queries: db.New(), projects: resource.New(env, storage.Projects{}, nil),
+		roles: resource.New(env, storage.ProjectRoles{}, nil),
+		projectGrants: resource.New(env, storage.ProjectGrants{}, resource.Refusals{
+			"project_grants_granted_org_key": func() *fault.Error {
+				return fault.New(fault.AlreadyExists, "PROJECT_GRANT_EXISTS", "the project is granted to this organization already").On("projectGrant.grantedOrgId")
+			},
+		}),
+		userGrants: resource.New(env, storage.UserGrants{}, resource.Refusals{
+			"user_grants_user_key": func() *fault.Error {
+				return fault.New(fault.AlreadyExists, "USER_GRANT_EXISTS", "the user has a grant of this project already").On("userGrant.userId")
 			},
 		}),
 	}

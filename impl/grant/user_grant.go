@@ -8,7 +8,8 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 )
@@ -17,10 +18,10 @@ import (
 // project, or under the grant of the project.
 func (s *Service) CreateUserGrant(ctx context.Context, req *grantv3.CreateUserGrantRequest) (*grantv3.CreateUserGrantResponse, error) {
 	row := &db.UserGrant{State: active}
-	s.userGrants.Assign(row, req.GetUserGrant())
+	storage.AssignUserGrant(row, req.GetUserGrant())
 	var details *object.Details
-	err := s.holding(ctx, row.ProjectID, func(ctx context.Context, tx pgx.Tx) error {
-		under, err := s.locate(ctx, row)
+	err := s.holding(ctx, row.ProjectID, func(tx pgx.Tx) error {
+		under, err := s.locate(ctx, tx, row)
 		if err != nil {
 			return err
 		}
@@ -35,18 +36,18 @@ func (s *Service) CreateUserGrant(ctx context.Context, req *grantv3.CreateUserGr
 
 // locate puts a user grant into the organization in which it is made, and returns
 // the project grant it is under, if any.
-func (s *Service) locate(ctx context.Context, row *db.UserGrant) (*db.ProjectGrant, error) {
+func (s *Service) locate(ctx context.Context, tx pgx.Tx, row *db.UserGrant) (*db.ProjectGrant, error) {
 	if row.ProjectGrantID == nil {
-		project, err := s.projects.Get(ctx, row.ProjectID)
+		project, err := s.projects.In(tx).Get(ctx, row.ProjectID)
 		if err == nil {
 			row.OrgID = project.OrgID
 		}
 		return nil, err
 	}
-	under, err := s.projectGrants.Get(ctx, *row.ProjectGrantID, resource.Key{Column: "project_id", Value: row.ProjectID})
+	under, err := s.projectGrants.In(tx).Get(ctx, *row.ProjectGrantID, func(grant *db.ProjectGrant) bool { return grant.ProjectID == row.ProjectID })
 	if err != nil {
 		// Whether the project exists is nothing to those who do not reach it.
-		if _, hidden := s.projects.Get(ctx, row.ProjectID); hidden != nil {
+		if _, hidden := s.projects.In(tx).Get(ctx, row.ProjectID); hidden != nil {
 			return nil, hidden
 		}
 		return nil, err
@@ -68,12 +69,12 @@ func (s *Service) PatchUserGrant(ctx context.Context, req *grantv3.PatchUserGran
 		return nil, err
 	}
 	var details *object.Details
-	err = s.holding(ctx, grant.ProjectID, func(ctx context.Context, _ pgx.Tx) error {
-		details, err = s.userGrants.Change(ctx, req.GetId(), &eventv1.UserGrantChanged{}, func(tx pgx.Tx, row *db.UserGrant) error {
-			s.userGrants.Assign(row, req.GetUserGrant())
+	err = s.holding(ctx, grant.ProjectID, func(tx pgx.Tx) error {
+		details, err = s.userGrants.In(tx).Change(ctx, req.GetId(), &eventv1.UserGrantChanged{}, func(tx pgx.Tx, row *db.UserGrant) error {
+			storage.AssignPatchUserGrant(row, req.GetUserGrant())
 			var under *db.ProjectGrant
 			if row.ProjectGrantID != nil {
-				if under, err = s.projectGrants.Get(ctx, *row.ProjectGrantID); err != nil {
+				if under, err = s.projectGrants.In(tx).Get(ctx, *row.ProjectGrantID); err != nil {
 					return err
 				}
 			}
@@ -96,26 +97,26 @@ func (s *Service) GetUserGrant(ctx context.Context, req *grantv3.GetUserGrantReq
 	if err != nil {
 		return nil, err
 	}
-	return &grantv3.GetUserGrantResponse{UserGrant: resource.Into(s.userGrants, row, &grantv3.GetUserGrant{})}, nil
+	return &grantv3.GetUserGrantResponse{UserGrant: storage.NewGetUserGrant(row)}, nil
 }
 
 // SearchUserGrants finds the user grants that meet all filters.
 func (s *Service) SearchUserGrants(ctx context.Context, req *grantv3.SearchUserGrantsRequest) (*grantv3.SearchUserGrantsResponse, error) {
-	rows, details, err := s.userGrants.Search(ctx, req)
+	rows, details, err := storage.SearchUserGrants(ctx, s.userGrants, req, filters{})
 	return &grantv3.SearchUserGrantsResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.userGrants, rows, func(*db.UserGrant) *grantv3.GetUserGrant { return &grantv3.GetUserGrant{} }),
+		Result: resource.All(rows, storage.NewGetUserGrant),
 	}, err
 }
 
 // ActivateUserGrant makes a user grant active.
 func (s *Service) ActivateUserGrant(ctx context.Context, req *grantv3.ActivateUserGrantRequest) (*grantv3.ActivateUserGrantResponse, error) {
-	details, err := s.userGrants.SetState(ctx, req.GetId(), active, &eventv1.UserGrantReactivated{})
+	details, err := resource.SetState(ctx, s.userGrants, storage.UserGrants{}.State, req.GetId(), active, &eventv1.UserGrantReactivated{})
 	return &grantv3.ActivateUserGrantResponse{Details: details}, err
 }
 
 // DeactivateUserGrant makes a user grant inactive.
 func (s *Service) DeactivateUserGrant(ctx context.Context, req *grantv3.DeactivateUserGrantRequest) (*grantv3.DeactivateUserGrantResponse, error) {
-	details, err := s.userGrants.SetState(ctx, req.GetId(), inactive, &eventv1.UserGrantDeactivated{})
+	details, err := resource.SetState(ctx, s.userGrants, storage.UserGrants{}.State, req.GetId(), inactive, &eventv1.UserGrantDeactivated{})
 	return &grantv3.DeactivateUserGrantResponse{Details: details}, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,7 +17,6 @@ import (
 
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	"github.com/writ-id/writ/impl/instance"
-	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/server/servertest"
 )
 
@@ -178,24 +176,23 @@ func TestEventsAreKeptAsLongAsTheInstanceSays(t *testing.T) {
 	a, b := c.Instance("a"), c.Instance("b")
 	gone := c.Create("owner", orgs, `{"name":"gone","id":"gone"}`)
 	c.Must("owner", "DELETE", orgs+"/"+gone, "")
-	sweeper := func(ahead time.Duration) *instance.Sweeper {
-		env := resource.Env{DB: c.DB, NewID: c.Env.NewID, Invalidate: func() {}, Now: func() time.Time { return c.Env.Now().Add(ahead) }}
-		return &instance.Sweeper{Env: env, Logger: slog.New(slog.DiscardHandler)}
+	sweep := func(ahead time.Duration) (int64, error) {
+		return instance.SweepEvents(t.Context(), c.DB, c.Env.Now().Add(ahead), 5000)
 	}
 	count := func(of string) string {
 		return c.Value("SELECT count(*)::text FROM events WHERE instance_id = $1", of)
 	}
 	ofA, ofB := count(a), count(b)
-	if n, err := sweeper(24 * time.Hour).Sweep(t.Context()); n != 0 || err != nil {
+	if n, err := sweep(24 * time.Hour); n != 0 || err != nil {
 		t.Errorf("without retention %d events were swept: %v", n, err)
 	}
 	c.Must("system", "POST", instances+"/"+a+"/_limit", `{"auditLogRetention":"3600s"}`)
-	if n, err := sweeper(30 * time.Minute).Sweep(t.Context()); n != 0 || err != nil {
+	if n, err := sweep(30 * time.Minute); n != 0 || err != nil {
 		t.Errorf("%d events that are young were swept: %v", n, err)
 	}
 	ofSystem := count("")
 	newest := c.Value("SELECT max(sequence)::text FROM events WHERE instance_id = $1", a)
-	n, err := sweeper(2 * time.Hour).Sweep(t.Context())
+	n, err := sweep(2 * time.Hour)
 	if err != nil || n == 0 {
 		t.Fatalf("swept %d: %v", n, err)
 	}
@@ -213,7 +210,7 @@ func TestEventsAreKeptAsLongAsTheInstanceSays(t *testing.T) {
 	}
 	c.Refused("owner", "POST", orgs, `{"name":"again","id":"gone"}`, 409, "ORGANIZATION_ID_TAKEN") // SEC-219 holds on
 	c.Must("owner", "POST", orgs+"/_search", "[]")
-	if n, err := sweeper(2 * time.Hour).Sweep(t.Context()); n != 0 || err != nil {
+	if n, err := sweep(2 * time.Hour); n != 0 || err != nil {
 		t.Errorf("again %d: %v", n, err)
 	}
 }

@@ -79,14 +79,11 @@ func (p *Pages) Languages(r *http.Request, instance *policy.Instance) []string {
 func (p *Pages) offered(r *http.Request, instance *policy.Instance, orgID string) []string {
 	if instance != nil {
 		key := instance.ID + "\x00" + orgID
-		found, err := p.languages.Get(r.Context(), key, func(ctx context.Context) ([]string, error) {
+		found, err := p.languages.GetOrLast(r.Context(), key, nil, func(ctx context.Context) ([]string, error) {
 			offered, err := languages.Offered(ctx, p.DB.Pool, instance.ID, orgID)
 			return slices.DeleteFunc(offered, func(key string) bool { return catalogues[key] == nil }), err
 		})
-		if err != nil {
-			found, _ = p.languages.Last(key)
-		}
-		if len(found) > 0 {
+		if err == nil && len(found) > 0 {
 			return found
 		}
 	}

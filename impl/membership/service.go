@@ -10,19 +10,16 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/grant"
 	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/project"
 	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/store"
 )
 
 // Service implements the memberships API. It is safe for concurrent use.
@@ -31,35 +28,48 @@ type Service struct {
 
 	resource.Env
 	roles         *policy.Roles
-	memberships   *resource.Table[db.Membership]
-	projects      *resource.Table[db.Project]
-	projectGrants *resource.Table[db.ProjectGrant]
+	memberships   *resource.Table[db.Membership, storage.Memberships]
+	projects      *resource.Table[db.Project, storage.Projects]
+	projectGrants *resource.Table[db.ProjectGrant, storage.ProjectGrants]
 }
 
 var _ membershipv3.ServiceMembershipsServer = (*Service)(nil)
 
+// filters are those of a search that compare no column.
+type filters struct{}
+
+// ByRole finds what holds a role.
+func (filters) ByRole(w *resource.Where, filter *membershipv3.RoleFilter) {
+	w.And("t.roles @> ARRAY[" + w.Arg(filter.GetRole()) + "::text]")
+}
+
 // New returns a Service over env that knows the built-in roles.
 func New(env resource.Env, roles *policy.Roles) *Service {
 	return &Service{
-		Env: env, roles: roles, projects: project.Table(env), projectGrants: grant.ProjectGrants(env),
-		memberships: resource.NewTable[db.Membership](env, resource.Spec{
-			Table: "memberships", Kind: "membership", Remembered: true, RememberedNew: true,
-			Refusals: map[string]func() *fault.Error{"memberships_user_key": func() *fault.Error {
-				return fault.New(fault.AlreadyExists, "MEMBERSHIP_EXISTS", "the user has a membership of this object already").On("membership.userId")
-			}},
-			Filters: map[string]resource.FilterFunc{"role": func(w *resource.Where, value protoreflect.Value) {
-				role := value.Message().Interface().(*membershipv3.RoleFilter).GetRole()
-				w.And("t.roles @> ARRAY[" + w.Arg(role) + "::text]")
-			}},
-		}),
+		Env: env, roles: roles, projects: resource.New(env, storage.Projects{}, nil), projectGrants: resource.New(env, storage.ProjectGrants{}, nil),
+		memberships: resource.New(env, storage.Memberships{}, resource.Refusals{"memberships_user_key": func() *fault.Error {
+			return fault.New(fault.AlreadyExists, "MEMBERSHIP_EXISTS", "the user has a membership of this object already").On("membership.userId")
+		}}),
 	}
+}
+
+// In returns the service within a transaction: what it does happens when that commits.
+func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.roles) }
+
+// Own makes a user the owner of a project that they have just created, whatever they may
+// give others.
+func (s *Service) Own(ctx context.Context, tx pgx.Tx, userID string, of *db.Project) error {
+	_, err := s.memberships.CreateIn(ctx, tx, &db.Membership{
+		UserID: userID, Level: int16(policyv1.Level_LEVEL_PROJECT), ObjectID: of.ID,
+		OrgID: &of.OrgID, ProjectID: &of.ID, Roles: []string{"PROJECT_OWNER"},
+	}, &eventv1.MembershipAdded{})
+	return err
 }
 
 // CreateMembership gives a user roles on one object.
 func (s *Service) CreateMembership(ctx context.Context, req *membershipv3.CreateMembershipRequest) (*membershipv3.CreateMembershipResponse, error) {
 	row := &db.Membership{}
-	s.memberships.Assign(row, req.GetMembership())
-	row.ProjectID, row.ProjectGrantID = nil, nil
+	storage.AssignMembership(row, req.GetMembership())
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		if err := s.locate(ctx, tx, row, req.GetMembership()); err != nil {
@@ -68,7 +78,7 @@ func (s *Service) CreateMembership(ctx context.Context, req *membershipv3.Create
 		if err := s.mayGive(ctx, row); err != nil {
 			return err
 		}
-		made, err := s.memberships.Create(store.Within(ctx, tx), row, &eventv1.MembershipAdded{})
+		made, err := s.memberships.CreateIn(ctx, tx, row, &eventv1.MembershipAdded{})
 		details = made
 		return err
 	})
@@ -125,13 +135,11 @@ func (s *Service) mayGive(ctx context.Context, row *db.Membership) error {
 // PatchMembership replaces the roles. Roles above the caller's own cannot be
 // taken away either.
 func (s *Service) PatchMembership(ctx context.Context, req *membershipv3.PatchMembershipRequest) (*membershipv3.PatchMembershipResponse, error) {
-	changed := &eventv1.MembershipChanged{}
-	details, err := s.memberships.Change(ctx, req.GetId(), changed, func(_ pgx.Tx, row *db.Membership) error {
+	details, err := s.memberships.Change(ctx, req.GetId(), &eventv1.MembershipChanged{}, func(_ pgx.Tx, row *db.Membership) error {
 		if err := s.mayGive(ctx, row); err != nil {
 			return err
 		}
-		changed.UserId = row.UserID
-		s.memberships.Assign(row, req.GetMembership())
+		storage.AssignPatchMembership(row, req.GetMembership())
 		return s.mayGive(ctx, row)
 	})
 	return &membershipv3.PatchMembershipResponse{Details: details}, err
@@ -151,18 +159,16 @@ func (s *Service) GetMembership(ctx context.Context, req *membershipv3.GetMember
 	if err != nil {
 		return nil, err
 	}
-	return &membershipv3.GetMembershipResponse{Membership: resource.Into(s.memberships, row, view(row))}, nil
+	return &membershipv3.GetMembershipResponse{Membership: storage.NewGetMembership(row)}, nil
 }
 
 // SearchMemberships finds the memberships that meet all filters.
 func (s *Service) SearchMemberships(ctx context.Context, req *membershipv3.SearchMembershipsRequest) (*membershipv3.SearchMembershipsResponse, error) {
-	rows, details, err := s.memberships.Search(ctx, req)
+	rows, details, err := storage.SearchMemberships(ctx, s.memberships, req, filters{})
 	return &membershipv3.SearchMembershipsResponse{
-		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.memberships, rows, view),
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(rows, storage.NewGetMembership),
 	}, err
 }
-
-func view(*db.Membership) *membershipv3.GetMembership { return &membershipv3.GetMembership{} }
 
 // ListAvailableRoles lists the roles of a level.
 func (s *Service) ListAvailableRoles(ctx context.Context, req *membershipv3.ListAvailableRolesRequest) (*membershipv3.ListAvailableRolesResponse, error) {

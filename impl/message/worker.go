@@ -3,10 +3,10 @@ package message
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/background"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -20,9 +20,6 @@ type Worker struct {
 	// Keep keeps the text of messages that were sent, with their codes; for
 	// development only.
 	Keep bool
-
-	wake chan struct{}
-	once sync.Once
 }
 
 const (
@@ -40,40 +37,12 @@ const (
 	longestPause  = 4 * time.Hour
 )
 
-// Wake makes Run look at the queue now.
-func (w *Worker) Wake() {
-	select {
-	case w.waking() <- struct{}{}:
-	default: // it is about to look anyway
-	}
-}
-
-func (w *Worker) waking() chan struct{} {
-	w.once.Do(func() { w.wake = make(chan struct{}, 1) })
-	return w.wake
-}
-
-// Run delivers until ctx ends.
-func (w *Worker) Run(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	failing := false
-	for {
+// Task is to deliver what is due.
+func (w *Worker) Task() background.Task {
+	return background.Task{Name: "delivering messages", Every: pollEvery, Do: func(ctx context.Context) (bool, error) {
 		n, err := w.Deliver(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil && !failing:
-			w.Logger.WarnContext(ctx, "messages cannot be delivered", "err", store.Explain(err))
-		case err == nil && n == batch:
-			continue // there may be more
-		}
-		failing = err != nil // an outage is told once
-		select {
-		case <-ticker.C:
-		case <-w.waking():
-		case <-ctx.Done():
-			return
-		}
-	}
+		return n == batch, err
+	}}
 }
 
 // Deliver takes the messages that are due, at most a batch of them, and tries to

@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/domain"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
@@ -29,33 +30,30 @@ type Service struct {
 
 	resource.Env
 	queries *db.Queries
-	orgs    *resource.Table[row]
-	domains *resource.Table[db.Domain]
+	orgs    *resource.Table[db.OrganizationRow, storage.Organizations]
+	domains *domain.Service
 }
 
 var _ orgv3.ServiceOrganizationsServer = (*Service)(nil)
 
-// row is an organization with what is read along.
-type row struct {
-	db.Organization
-	PrimaryDomain string `sql:"coalesce((SELECT d.domain FROM domains d WHERE d.instance_id = t.instance_id AND d.org_id = t.id AND d.is_primary), '')"`
-	IsDefault     bool   `sql:"EXISTS (SELECT FROM instances i WHERE i.id = t.instance_id AND i.default_org = t.id)"`
-}
-
-// New returns a Service over env.
-func New(env resource.Env) *Service {
+// New returns a Service over env that gives organizations their first domain through
+// domains.
+func New(env resource.Env, domains *domain.Service) *Service {
 	return &Service{
 		Env: env, queries: db.New(),
-		orgs: resource.NewTable[row](env, resource.Spec{
-			Table: "organizations", Kind: "organization", Org: "id", Remembered: true,
-			Filters: map[string]resource.FilterFunc{"domain": byDomain},
-		}),
-		domains: resource.NewTable[db.Domain](env, resource.Spec{Table: "domains", Kind: "domain"}),
+		orgs:    resource.New(env, storage.Organizations{}, nil),
+		domains: domains,
 	}
 }
 
-func byDomain(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*object.TextFilter)
+// In returns the service within a transaction: what it does happens when that commits.
+func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.domains) }
+
+// filters are those of a search that compare no column.
+type filters struct{}
+
+// ByDomain compares verified domains.
+func (filters) ByDomain(w *resource.Where, filter *object.TextFilter) {
 	condition := w.Text("d.domain", filter.GetText(), filter.GetMethod())
 	w.And("EXISTS (SELECT FROM domains d WHERE d.instance_id = t.instance_id AND d.org_id = t.id AND d.is_verified AND " + condition + ")")
 }
@@ -65,10 +63,10 @@ func byDomain(w *resource.Where, value protoreflect.Value) {
 func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrganizationRequest) (*orgv3.CreateOrganizationResponse, error) {
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
-		org := &row{}
-		s.orgs.Assign(org, req.GetOrganization())
+		org := &db.OrganizationRow{}
+		storage.AssignOrganization(org, req.GetOrganization())
 		org.State = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
-		if org.ID != "" {
+		if org.ID = req.GetOrganization().GetId(); org.ID != "" {
 			if err := s.orgs.Unused(ctx, tx, org.ID, "org"); err != nil {
 				return err
 			}
@@ -83,7 +81,7 @@ func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrgan
 
 // addDefaultDomain gives an organization <name>.<primary domain of the instance>,
 // or with part of its ID in the name when another one has that.
-func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *row) error {
+func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *db.OrganizationRow) error {
 	host, err := s.queries.PrimaryHost(ctx, tx, org.InstanceID)
 	if err != nil {
 		return err
@@ -93,20 +91,19 @@ func (s *Service) addDefaultDomain(ctx context.Context, tx pgx.Tx, org *row) err
 		if name == "" || name[0] == '-' {
 			continue
 		}
-		domain := name + "." + host
+		address := name + "." + host
 		// Another organization may be about to take it; what it takes is seen then.
-		if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: org.InstanceID, Name: domain}); err != nil {
+		if err := s.queries.LockName(ctx, tx, db.LockNameParams{InstanceID: org.InstanceID, Name: address}); err != nil {
 			return err
 		}
-		_, err := s.queries.OrgByDomain(ctx, tx, db.OrgByDomainParams{InstanceID: org.InstanceID, Domain: domain})
+		_, err := s.queries.OrgByDomain(ctx, tx, db.OrgByDomainParams{InstanceID: org.InstanceID, Domain: address})
 		if err == nil {
 			continue // taken
 		}
 		if !store.NoRow(err) {
 			return err
 		}
-		_, err = s.domains.CreateIn(ctx, tx, &db.Domain{OrgID: &org.ID, Domain: domain, IsVerified: true, IsPrimary: true}, &eventv1.DomainAdded{})
-		return err
+		return s.domains.Add(ctx, tx, &db.Domain{OrgID: &org.ID, Domain: address})
 	}
 	return fault.New(fault.AlreadyExists, "DOMAIN_TAKEN", "the default domain of the organization is taken").On("organization.name")
 }
@@ -129,8 +126,8 @@ func domainLabel(name string) string {
 
 // PatchOrganization changes the fields that are present.
 func (s *Service) PatchOrganization(ctx context.Context, req *orgv3.PatchOrganizationRequest) (*orgv3.PatchOrganizationResponse, error) {
-	details, err := s.orgs.Change(ctx, req.GetId(), &eventv1.OrgChanged{}, func(_ pgx.Tx, org *row) error {
-		s.orgs.Assign(org, req.GetOrganization())
+	details, err := s.orgs.Change(ctx, req.GetId(), &eventv1.OrgChanged{}, func(_ pgx.Tx, org *db.OrganizationRow) error {
+		storage.AssignPatchOrganization(org, req.GetOrganization())
 		return nil
 	})
 	return &orgv3.PatchOrganizationResponse{Details: details}, err
@@ -139,7 +136,7 @@ func (s *Service) PatchOrganization(ctx context.Context, req *orgv3.PatchOrganiz
 // DeleteOrganization deletes an organization and everything in it; the default
 // one of the instance stays.
 func (s *Service) DeleteOrganization(ctx context.Context, req *orgv3.DeleteOrganizationRequest) (*orgv3.DeleteOrganizationResponse, error) {
-	details, err := s.orgs.Delete(ctx, req.GetId(), &eventv1.OrgRemoved{}, func(tx pgx.Tx, org *row) error {
+	details, err := s.orgs.Delete(ctx, req.GetId(), &eventv1.OrgRemoved{}, func(tx pgx.Tx, org *db.OrganizationRow) error {
 		// Setting the default locks the organization too, so this cannot change.
 		if org.IsDefault {
 			return fault.New(fault.FailedPrecondition, "DEFAULT_ORGANIZATION", "the default organization of the instance cannot be deleted")
@@ -155,21 +152,21 @@ func (s *Service) GetOrganization(ctx context.Context, req *orgv3.GetOrganizatio
 	if err != nil {
 		return nil, err
 	}
-	return &orgv3.GetOrganizationResponse{Organization: resource.Into(s.orgs, org, &orgv3.GetOrganization{})}, nil
+	return &orgv3.GetOrganizationResponse{Organization: storage.NewGetOrganization(org)}, nil
 }
 
 // SearchOrganizations finds the organizations that meet all filters.
 func (s *Service) SearchOrganizations(ctx context.Context, req *orgv3.SearchOrganizationsRequest) (*orgv3.SearchOrganizationsResponse, error) {
-	rows, details, err := s.orgs.Search(ctx, req)
+	rows, details, err := storage.SearchOrganizations(ctx, s.orgs, req, filters{})
 	return &orgv3.SearchOrganizationsResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.orgs, rows, func(*row) *orgv3.GetOrganization { return &orgv3.GetOrganization{} }),
+		Result: resource.All(rows, storage.NewGetOrganization),
 	}, err
 }
 
 // ActivateOrganization makes an organization active.
 func (s *Service) ActivateOrganization(ctx context.Context, req *orgv3.ActivateOrganizationRequest) (*orgv3.ActivateOrganizationResponse, error) {
-	details, err := s.orgs.SetState(ctx, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), &eventv1.OrgActivated{})
+	details, err := resource.SetState(ctx, s.orgs, storage.Organizations{}.State, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), &eventv1.OrgActivated{})
 	return &orgv3.ActivateOrganizationResponse{Details: details}, err
 }
 
@@ -177,7 +174,7 @@ func (s *Service) ActivateOrganization(ctx context.Context, req *orgv3.ActivateO
 // default one of the instance stays active.
 func (s *Service) DeactivateOrganization(ctx context.Context, req *orgv3.DeactivateOrganizationRequest) (*orgv3.DeactivateOrganizationResponse, error) {
 	const inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
-	details, err := s.orgs.Change(ctx, req.GetId(), &eventv1.OrgDeactivated{}, func(_ pgx.Tx, org *row) error {
+	details, err := s.orgs.Change(ctx, req.GetId(), &eventv1.OrgDeactivated{}, func(_ pgx.Tx, org *db.OrganizationRow) error {
 		switch {
 		case org.State == inactive:
 			return fault.New(fault.FailedPrecondition, "STATE_UNCHANGED", "the organization %q is inactive already", org.ID)
@@ -231,5 +228,5 @@ func (s *Service) GetInstanceDefault(ctx context.Context, _ *orgv3.GetInstanceDe
 	if err != nil {
 		return nil, err
 	}
-	return &orgv3.GetInstanceDefaultResponse{Organization: resource.Into(s.orgs, org, &orgv3.GetOrganization{})}, nil
+	return &orgv3.GetInstanceDefaultResponse{Organization: storage.NewGetOrganization(org)}, nil
 }

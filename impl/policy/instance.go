@@ -33,38 +33,32 @@ type Instance struct {
 // the only one there is, so that localhost and container names just work.
 func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
 	domain := canonicalHost(host)
-	instance, err := c.instances.Get(ctx, domain, func(ctx context.Context) (*Instance, error) { return c.loadInstance(ctx, domain) })
-	if err != nil {
-		return nil, err
-	}
-	if instance == nil {
+	return found(c.instances.Get(ctx, domain, c.loading(domain)))
+}
+
+func (c *Chain) loading(domain string) func(context.Context) (*Instance, error) {
+	return func(ctx context.Context) (*Instance, error) { return c.loadInstance(ctx, domain) }
+}
+
+// found tells the absence of a tenant, which is remembered too.
+func found(instance *Instance, err error) (*Instance, error) {
+	if err == nil && instance == nil {
 		return nil, fault.New(fault.NotFound, "INSTANCE_NOT_FOUND", "no instance answers to this host")
 	}
-	return instance, nil
+	return instance, err
 }
 
 // PublicInstance returns the tenant of a Host header for what anybody may read of
 // it, such as its keys. During an outage of the database it is the last one that
 // was known (REL-061). A blocked instance serves nothing.
 func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, error) {
-	known, have := c.instances.Last(canonicalHost(host))
-	if have && known != nil { // then nobody waits long for what may be newer
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, reloadLimit)
-		defer cancel()
-	}
-	instance, err := c.instance(ctx, host)
-	if err != nil && have && known != nil && store.Fault(err) != nil {
-		instance, err = known, nil
-	}
+	domain := canonicalHost(host)
+	instance, err := found(c.instances.GetOrLast(ctx, domain, func(known *Instance) bool { return known != nil }, c.loading(domain)))
 	if err == nil && instance.Blocked {
 		err = errBlocked
 	}
 	return instance, err
 }
-
-// reloadLimit is how long something newer is waited for where something is known.
-const reloadLimit = 500 * time.Millisecond
 
 var errBlocked = fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
 

@@ -12,9 +12,10 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/membership"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 )
@@ -24,24 +25,15 @@ type Service struct {
 	projectv3.UnsafeServiceProjectsServer
 
 	resource.Env
-	queries     *db.Queries
-	projects    *resource.Table[db.Project]
-	memberships *resource.Table[db.Membership]
+	projects    *resource.Table[db.Project, storage.Projects]
+	memberships *membership.Service
 }
 
 var _ projectv3.ServiceProjectsServer = (*Service)(nil)
 
-// Table returns the table of projects, for what is created in them.
-func Table(env resource.Env) *resource.Table[db.Project] {
-	return resource.NewTable[db.Project](env, resource.Spec{Table: "projects", Kind: "project", Project: "id", Remembered: true})
-}
-
-// New returns a Service over env.
-func New(env resource.Env) *Service {
-	return &Service{
-		Env: env, queries: db.New(), projects: Table(env),
-		memberships: resource.NewTable[db.Membership](env, resource.Spec{Table: "memberships", Kind: "membership"}),
-	}
+// New returns a Service over env that makes owners of projects through memberships.
+func New(env resource.Env, memberships *membership.Service) *Service {
+	return &Service{Env: env, projects: resource.New(env, storage.Projects{}, nil), memberships: memberships}
 }
 
 const (
@@ -53,8 +45,8 @@ const (
 // (SEC-219).
 func (s *Service) CreateProject(ctx context.Context, req *projectv3.CreateProjectRequest) (*projectv3.CreateProjectResponse, error) {
 	row := &db.Project{}
-	s.projects.Assign(row, req.GetProject())
-	row.State = active
+	storage.AssignProject(row, req.GetProject())
+	row.State, row.ID = active, req.GetProject().GetId()
 	var details *object.Details
 	owned := false
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
@@ -82,20 +74,13 @@ func (s *Service) own(ctx context.Context, tx pgx.Tx, row *db.Project) (bool, er
 	if call.Caller.InstanceID != row.InstanceID || call.Holds("project.write", policy.Place{InstanceID: row.InstanceID, OrgID: row.OrgID}) {
 		return false, nil
 	}
-	_, err := s.memberships.CreateIn(ctx, tx, &db.Membership{
-		UserID: call.Caller.UserID, Level: int16(policyv1.Level_LEVEL_PROJECT), ObjectID: row.ID,
-		OrgID: &row.OrgID, ProjectID: &row.ID, Roles: []string{"PROJECT_OWNER"},
-	}, &eventv1.MembershipAdded{})
-	if err != nil {
-		return false, err
-	}
-	return true, s.queries.NotifyChange(ctx, tx)
+	return true, s.memberships.Own(ctx, tx, call.Caller.UserID, row)
 }
 
 // PatchProject changes the fields that are present.
 func (s *Service) PatchProject(ctx context.Context, req *projectv3.PatchProjectRequest) (*projectv3.PatchProjectResponse, error) {
 	details, err := s.projects.Change(ctx, req.GetId(), &eventv1.ProjectChanged{}, func(_ pgx.Tx, row *db.Project) error {
-		s.projects.Assign(row, req.GetProject())
+		storage.AssignPatchProject(row, req.GetProject())
 		return nil
 	})
 	return &projectv3.PatchProjectResponse{Details: details}, err
@@ -113,26 +98,26 @@ func (s *Service) GetProject(ctx context.Context, req *projectv3.GetProjectReque
 	if err != nil {
 		return nil, err
 	}
-	return &projectv3.GetProjectResponse{Project: resource.Into(s.projects, row, &projectv3.GetProject{})}, nil
+	return &projectv3.GetProjectResponse{Project: storage.NewGetProject(row)}, nil
 }
 
 // SearchProjects finds the projects that meet all filters.
 func (s *Service) SearchProjects(ctx context.Context, req *projectv3.SearchProjectsRequest) (*projectv3.SearchProjectsResponse, error) {
-	rows, details, err := s.projects.Search(ctx, req)
+	rows, details, err := storage.SearchProjects(ctx, s.projects, req)
 	return &projectv3.SearchProjectsResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.projects, rows, func(*db.Project) *projectv3.GetProject { return &projectv3.GetProject{} }),
+		Result: resource.All(rows, storage.NewGetProject),
 	}, err
 }
 
 // ActivateProject makes a project active.
 func (s *Service) ActivateProject(ctx context.Context, req *projectv3.ActivateProjectRequest) (*projectv3.ActivateProjectResponse, error) {
-	details, err := s.projects.SetState(ctx, req.GetId(), active, &eventv1.ProjectReactivated{})
+	details, err := resource.SetState(ctx, s.projects, storage.Projects{}.State, req.GetId(), active, &eventv1.ProjectReactivated{})
 	return &projectv3.ActivateProjectResponse{Details: details}, err
 }
 
 // DeactivateProject makes a project inactive.
 func (s *Service) DeactivateProject(ctx context.Context, req *projectv3.DeactivateProjectRequest) (*projectv3.DeactivateProjectResponse, error) {
-	details, err := s.projects.SetState(ctx, req.GetId(), inactive, &eventv1.ProjectDeactivated{})
+	details, err := resource.SetState(ctx, s.projects, storage.Projects{}.State, req.GetId(), inactive, &eventv1.ProjectDeactivated{})
 	return &projectv3.DeactivateProjectResponse{Details: details}, err
 }

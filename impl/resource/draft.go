@@ -2,52 +2,56 @@ package resource
 
 import (
 	"context"
-	"reflect"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/impl/event"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 // Draft is a row that one call changes in several steps, each an event of its own.
 // It is stored once: its events, then the row with the last of them.
-type Draft[R any] struct {
+type Draft[R any, M Model[R]] struct {
 	Row   *R
-	table *Table[R]
+	table *Table[R, M]
 	isNew bool
 	steps []event.Event
+	err   error
 }
 
 // New returns the draft of a new row, whose first event is payload.
-func (t *Table[R]) New(ctx context.Context, row *R, payload event.Payload) *Draft[R] {
-	t.begin(ctx, row)
-	t.record(payload, nil, row)
-	d := &Draft[R]{Row: row, table: t, isNew: true}
-	d.steps = append(d.steps, t.event(ctx, reflect.ValueOf(row), payload))
+func (t *Table[R, M]) New(ctx context.Context, row *R, payload event.Payload) *Draft[R, M] {
+	t.model.Begin(row, t.NewID, policy.CallFrom(ctx).Context, t.Now())
+	d := &Draft[R, M]{Row: row, table: t, isNew: true}
+	d.step(ctx, payload, nil)
 	return d
 }
 
 // Edit returns the draft of a row that this transaction has locked.
-func (t *Table[R]) Edit(row *R) *Draft[R] { return &Draft[R]{Row: row, table: t} }
+func (t *Table[R, M]) Edit(row *R) *Draft[R, M] { return &Draft[R, M]{Row: row, table: t} }
 
-// Change makes one step, which is none when it changes nothing. The fields of
-// payload that are called like columns are set where those changed.
-func (d *Draft[R]) Change(ctx context.Context, payload event.Payload, change func(*R)) {
+func (d *Draft[R, M]) step(ctx context.Context, payload event.Payload, old *R) {
+	d.err = errors.Join(d.err, d.table.model.Record(payload, old, d.Row))
+	d.steps = append(d.steps, d.table.event(ctx, d.Row, payload))
+}
+
+// Change makes one step, which is none when it changes nothing. The fields of payload that
+// are columns are set where those changed.
+func (d *Draft[R, M]) Change(ctx context.Context, payload event.Payload, change func(*R)) {
 	old := *d.Row
 	change(d.Row)
-	if !d.table.differs(&old, d.Row) {
+	if !d.table.model.Differs(&old, d.Row) {
 		return
 	}
-	v := reflect.ValueOf(d.Row)
-	d.table.byName["change_date"].value(v).Set(reflect.ValueOf(d.table.Now()))
-	d.table.record(payload, &old, d.Row)
-	d.steps = append(d.steps, d.table.event(ctx, v, payload))
+	d.table.model.Touch(d.Row, d.table.Now())
+	d.step(ctx, payload, &old)
 }
 
 // Store stores the row and its events; nothing when nothing changed.
-func (d *Draft[R]) Store(ctx context.Context, tx pgx.Tx) error {
-	if len(d.steps) == 0 {
-		return nil
+func (d *Draft[R, M]) Store(ctx context.Context, tx pgx.Tx) error {
+	if d.err != nil || len(d.steps) == 0 {
+		return d.err
 	}
 	before, last := d.steps[:len(d.steps)-1], d.steps[len(d.steps)-1]
 	if len(before) > 0 {

@@ -3,7 +3,6 @@ package resource
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -12,42 +11,46 @@ import (
 )
 
 // IDTaken is the refusal of an ID that is or was in use.
-func (t *Table[R]) IDTaken() *fault.Error {
-	return fault.New(fault.AlreadyExists, upper(t.Kind+"_ID_TAKEN"), "the ID is or was in use").On(lowerCamel(t.Kind) + ".id")
+func (t *Table[R, M]) IDTaken() *fault.Error {
+	of := t.model.Facts()
+	return fault.New(fault.AlreadyExists, upper(of.Kind+"_ID_TAKEN"), "the ID is or was in use").On(lowerCamel(of.Kind) + ".id")
 }
 
 // Missing is the refusal of an ID that does not exist for the caller.
-func (t *Table[R]) Missing(id string) *fault.Error {
-	return fault.New(fault.NotFound, "NOT_FOUND", "there is no %s %q", t.Kind, id)
+func (t *Table[R, M]) Missing(id string) *fault.Error {
+	return fault.New(fault.NotFound, "NOT_FOUND", "there is no %s %q", t.model.Facts().Kind, id)
 }
 
 // Refusal translates a violated constraint by its name; any other error stays.
-func (t *Table[R]) Refusal(err error) error { return t.refusal(err, nil) }
+func (t *Table[R, M]) Refusal(err error) error { return t.refusal(err, nil) }
 
 // refusal is Refusal with the row that violated it, to name the value.
-func (t *Table[R]) refusal(err error, row *R) error {
+func (t *Table[R, M]) refusal(err error, row *R) error {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		return err
 	}
-	if refusal := t.Refusals[refused.ConstraintName]; refusal != nil {
+	of := t.model.Facts()
+	if refusal := t.refusals[refused.ConstraintName]; refusal != nil {
 		return refusal()
 	}
-	if refused.ConstraintName == t.Table+"_pkey" {
+	if refused.ConstraintName == of.Table+"_pkey" {
 		return t.IDTaken()
 	}
-	name, ours := strings.CutPrefix(refused.ConstraintName, t.Table+"_")
+	name, ours := strings.CutPrefix(refused.ConstraintName, of.Table+"_")
 	if column, unique := strings.CutSuffix(name, "_key"); ours && unique {
 		value := ""
-		if row != nil && t.byName[column] != nil {
-			value = fmt.Sprintf(" %q", t.byName[column].text(reflect.ValueOf(row)))
+		if row != nil {
+			if name := t.model.Name(row, column); name != "" {
+				value = fmt.Sprintf(" %q", name)
+			}
 		}
-		return fault.New(fault.AlreadyExists, upper(t.Kind+"_"+column+"_TAKEN"), "the %s%s is taken by another %s", strings.ReplaceAll(column, "_", " "), value, t.Kind).
-			On(lowerCamel(t.Kind) + "." + lowerCamel(column))
+		return fault.New(fault.AlreadyExists, upper(of.Kind+"_"+column+"_TAKEN"), "the %s%s is taken by another %s", strings.ReplaceAll(column, "_", " "), value, of.Kind).
+			On(lowerCamel(of.Kind) + "." + lowerCamel(column))
 	}
 	if target, foreign := strings.CutSuffix(name, "_fkey"); ours && foreign {
 		return fault.New(fault.NotFound, upper(target+"_NOT_FOUND"), "the %s does not exist", strings.ReplaceAll(target, "_", " ")).
-			On(lowerCamel(t.Kind) + "." + lowerCamel(target+"_id"))
+			On(lowerCamel(of.Kind) + "." + lowerCamel(target+"_id"))
 	}
 	return err
 }

@@ -39,10 +39,10 @@ type Page struct {
 	Asc    bool
 }
 
-// Search runs one search. query returns the rows of a page; total reads from a
-// row how many matches there are in all.
+// Search runs one search. query returns the rows of a page, and how many matches there are
+// in all when there are rows.
 func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *object.ListQuery,
-	query func(context.Context, db.DBTX, Page) ([]Row, error), total func(*Row) int64,
+	query func(context.Context, db.DBTX, Page) ([]Row, int64, error),
 ) ([]Row, *object.ListDetails, error) {
 	page := Page{Limit: int32(q.GetLimit()), Offset: int64(min(q.GetOffset(), maxOffset)), Asc: q.GetAsc()}
 	if page.Limit == 0 {
@@ -57,23 +57,18 @@ func Search[Row any](ctx context.Context, s *store.DB, instanceID string, q *obj
 		return nil, nil, err
 	}
 	defer s.Searches.Leave(instanceID)
-	rows, err := query(ctx, s.SearchConn(ctx), page)
+	rows, total, err := query(ctx, s.SearchConn(ctx), page)
+	if err == nil && len(rows) == 0 && page.Offset > 0 { // past the end no row tells the total
+		_, total, err = query(ctx, s.SearchConn(ctx), Page{Limit: 1, Asc: page.Asc})
+	}
 	if err != nil {
 		return nil, nil, err
-	}
-	counted := rows
-	if len(rows) == 0 && page.Offset > 0 { // past the end no row tells the total
-		if counted, err = query(ctx, s.SearchConn(ctx), Page{Limit: 1, Asc: page.Asc}); err != nil {
-			return nil, nil, err
-		}
 	}
 	details := &object.ListDetails{
 		AppliedLimit:      uint32(page.Limit),
 		ProcessedSequence: uint64(newest.Sequence),
 		Timestamp:         timestamppb.New(newest.CreatedAt),
-	}
-	if len(counted) > 0 {
-		details.TotalResult = uint64(total(&counted[0]))
+		TotalResult:       uint64(total),
 	}
 	details.EndOfList = len(rows) < int(page.Limit) || uint64(page.Offset)+uint64(len(rows)) >= details.TotalResult
 	return rows, details, nil
@@ -96,12 +91,4 @@ func Intersect(ids, more []string) []string {
 		}
 	}
 	return both
-}
-
-// NotNull returns list as an array parameter that is empty rather than NULL.
-func NotNull(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }

@@ -13,8 +13,9 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/resource"
 )
@@ -25,19 +26,16 @@ type Service struct {
 
 	resource.Env
 	queries *db.Queries
-	schemas *resource.Table[db.UserSchema]
+	schemas *resource.Table[db.UserSchema, storage.UserSchemas]
 }
 
 var _ schemav3.ServiceUserSchemasServer = (*Service)(nil)
 
 // New returns a Service over env.
 func New(env resource.Env) *Service {
-	return &Service{Env: env, queries: db.New(), schemas: resource.NewTable[db.UserSchema](env, resource.Spec{
-		Table: "user_schemas", Kind: "user schema",
-		Refusals: map[string]func() *fault.Error{
-			"users_schema_fkey": func() *fault.Error {
-				return fault.New(fault.FailedPrecondition, "USER_SCHEMA_IN_USE", "there are users of the schema")
-			},
+	return &Service{Env: env, queries: db.New(), schemas: resource.New(env, storage.UserSchemas{}, resource.Refusals{
+		"users_schema_fkey": func() *fault.Error {
+			return fault.New(fault.FailedPrecondition, "USER_SCHEMA_IN_USE", "there are users of the schema")
 		},
 	})}
 }
@@ -45,7 +43,7 @@ func New(env resource.Env) *Service {
 // CreateUserSchema creates a schema in its first revision.
 func (s *Service) CreateUserSchema(ctx context.Context, req *schemav3.CreateUserSchemaRequest) (*schemav3.CreateUserSchemaResponse, error) {
 	row := &db.UserSchema{Revision: 1, State: int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), PossibleAuthenticators: []int16{}}
-	s.schemas.Assign(row, req.GetUserSchema())
+	storage.AssignUserSchema(row, req.GetUserSchema())
 	if err := check(req.GetUserSchema().GetSchema()); err != nil {
 		return nil, err
 	}
@@ -91,13 +89,7 @@ func (s *Service) PatchUserSchema(ctx context.Context, req *schemav3.PatchUserSc
 			return fault.New(fault.FailedPrecondition, "USER_SCHEMA_INACTIVE", "an inactive schema cannot change")
 		}
 		before := row.Schema
-		s.schemas.Assign(row, patch)
-		if patch.GetPossibleAuthenticators() != nil {
-			row.PossibleAuthenticators = []int16{}
-			for _, one := range patch.GetPossibleAuthenticators().GetTypes() {
-				row.PossibleAuthenticators = append(row.PossibleAuthenticators, int16(one))
-			}
-		}
+		storage.AssignPatchUserSchema(row, patch)
 		if sameJSON(before, row.Schema) {
 			return nil
 		}
@@ -129,28 +121,26 @@ func (s *Service) GetUserSchema(ctx context.Context, req *schemav3.GetUserSchema
 	if err != nil {
 		return nil, err
 	}
-	return &schemav3.GetUserSchemaResponse{UserSchema: resource.Into(s.schemas, row, view(row))}, nil
+	return &schemav3.GetUserSchemaResponse{UserSchema: storage.NewGetUserSchema(row)}, nil
 }
 
 // SearchUserSchemas finds the schemas that meet all filters.
 func (s *Service) SearchUserSchemas(ctx context.Context, req *schemav3.SearchUserSchemasRequest) (*schemav3.SearchUserSchemasResponse, error) {
-	rows, details, err := s.schemas.Search(ctx, req)
+	rows, details, err := storage.SearchUserSchemas(ctx, s.schemas, req)
 	return &schemav3.SearchUserSchemasResponse{
-		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(s.schemas, rows, view),
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(rows, storage.NewGetUserSchema),
 	}, err
 }
 
-func view(*db.UserSchema) *schemav3.GetUserSchema { return &schemav3.GetUserSchema{} }
-
 // ActivateUserSchema makes a schema active.
 func (s *Service) ActivateUserSchema(ctx context.Context, req *schemav3.ActivateUserSchemaRequest) (*schemav3.ActivateUserSchemaResponse, error) {
-	details, err := s.schemas.SetState(ctx, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), &eventv1.UserSchemaActivated{})
+	details, err := resource.SetState(ctx, s.schemas, storage.UserSchemas{}.State, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), &eventv1.UserSchemaActivated{})
 	return &schemav3.ActivateUserSchemaResponse{Details: details}, err
 }
 
 // DeactivateUserSchema makes a schema inactive: the data of its users stays as
 // it is.
 func (s *Service) DeactivateUserSchema(ctx context.Context, req *schemav3.DeactivateUserSchemaRequest) (*schemav3.DeactivateUserSchemaResponse, error) {
-	details, err := s.schemas.SetState(ctx, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE), &eventv1.UserSchemaDeactivated{})
+	details, err := resource.SetState(ctx, s.schemas, storage.UserSchemas{}.State, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE), &eventv1.UserSchemaDeactivated{})
 	return &schemav3.DeactivateUserSchemaResponse{Details: details}, err
 }

@@ -11,9 +11,10 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/app"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/user"
 )
 
 // Config holds what Apply needs. Known and Reissue are for `writ dev`, which
@@ -21,15 +22,23 @@ import (
 type Config struct {
 	resource.Env
 	Roles *policy.Roles
-	// Call calls a method of the contract by "/package.Service/Method" and checks
-	// the request by its rules.
-	Call func(ctx context.Context, method string, req proto.Message) (proto.Message, error)
+	// Services returns the services over an Env: that of the transaction.
+	Services func(resource.Env) (Services, error)
 	// DryRun finds out what would change and changes nothing.
 	DryRun bool
 	// Known holds secrets from an earlier run, by path (Applied.Secrets).
 	Known map[string]string
 	// Reissue replaces secrets that exist but are neither in the file nor known.
 	Reissue bool
+}
+
+// Services are what a file is applied by.
+type Services struct {
+	// Call calls a method of the contract by "/package.Service/Method" and checks
+	// the request by its rules.
+	Call  func(ctx context.Context, method string, req proto.Message) (proto.Message, error)
+	Users *user.Service
+	Apps  *app.Service
 }
 
 // Applied says what a seed file came to.
@@ -82,8 +91,12 @@ var errDryRun = errors.New("dry run")
 func Apply(ctx context.Context, c Config, file *File) (*Applied, error) {
 	var r *run
 	err := c.DB.InTx(ctx, func(tx pgx.Tx) error {
-		r = newRun(c, tx)
-		if err := r.apply(store.Within(ctx, tx), file); err != nil {
+		services, err := c.Services(c.In(tx))
+		if err != nil {
+			return err
+		}
+		r = newRun(c, services, tx)
+		if err := r.apply(ctx, file); err != nil {
 			return err
 		}
 		if c.DryRun {
@@ -102,14 +115,14 @@ func Apply(ctx context.Context, c Config, file *File) (*Applied, error) {
 // run is one attempt to apply a file.
 type run struct {
 	Config
+	Services
 	tx      pgx.Tx
 	queries *db.Queries
-	tables  tables
 	applied *Applied
 }
 
-func newRun(c Config, tx pgx.Tx) *run {
-	return &run{Config: c, tx: tx, queries: db.New(), tables: newTables(c.Env), applied: &Applied{Secrets: map[string]string{}}}
+func newRun(c Config, services Services, tx pgx.Tx) *run {
+	return &run{Config: c, Services: services, tx: tx, queries: db.New(), applied: &Applied{Secrets: map[string]string{}}}
 }
 
 func (r *run) apply(ctx context.Context, file *File) error {

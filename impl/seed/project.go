@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/writ-id/writ/gen/db"
-	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
@@ -144,7 +141,7 @@ func (r *run) app(ctx context.Context, projectID, path string, app App) (Applied
 	if err != nil {
 		return AppliedApp{}, err
 	}
-	row, err := r.tables.apps.Get(ctx, id)
+	row, err := r.Apps.Find(ctx, id)
 	if err != nil {
 		return AppliedApp{}, err
 	}
@@ -167,11 +164,10 @@ func (r *run) app(ctx context.Context, projectID, path string, app App) (Applied
 			value = r.unknown(path+".secret", row.SecretHash != nil, secret.Random)
 		}
 		applied.Secret = value
-		if _, err := r.tables.apps.Change(ctx, id, &eventv1.ApplicationSecretChanged{}, func(_ pgx.Tx, row *db.App) error {
-			row.SecretHash = secretHash(value, row.SecretHash)
-			return nil
-		}); err != nil {
-			return applied, err
+		if value != "" { // an unknown one stays
+			if err := r.Apps.SetSecret(ctx, id, value); err != nil {
+				return applied, err
+			}
 		}
 	}
 	for i, key := range app.Keys {

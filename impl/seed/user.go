@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/writ-id/writ/gen/db"
-	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/policy"
@@ -20,46 +18,28 @@ import (
 	"github.com/writ-id/writ/impl/store"
 )
 
-// tables are what the seed writes itself: secrets whose value is known, which no
-// operation takes, and the users of the system.
-type tables struct {
-	users  *resource.Table[db.User]
-	tokens *resource.Table[db.PersonalAccessToken]
-	apps   *resource.Table[db.App]
-}
-
-func newTables(env resource.Env) tables {
-	return tables{
-		resource.NewTable[db.User](env, resource.Spec{Table: "users", Kind: "user", User: "id", Remembered: true}),
-		resource.NewTable[db.PersonalAccessToken](env, resource.Spec{Table: "personal_access_tokens", Kind: "token", Aggregate: "user_id", Remembered: true}),
-		resource.NewTable[db.App](env, resource.Spec{Table: "apps", Kind: "app", Remembered: true}),
-	}
-}
-
 // systemUser makes a service user of the system exist, with roles and tokens.
 func (r *run) systemUser(ctx context.Context, user SystemUser) error {
-	row := &db.User{
-		ID: user.ID, UserType: int16(userv3.UserType_USER_TYPE_SERVICE), State: int16(userv3.UserState_USER_STATE_ACTIVE),
-		Username: user.Username, DisplayName: user.Username,
-	}
-	old, err := r.queries.UserByUsername(ctx, r.tx, db.UserByUsernameParams{UsernameFolded: resource.Fold(user.Username)})
+	id, err := r.queries.UserByUsername(ctx, r.tx, db.UserByUsernameParams{UsernameFolded: resource.Fold(user.Username)})
 	switch {
-	case err == nil:
-		row.ID = old
 	case store.NoRow(err):
-		if _, err := r.tables.users.Create(ctx, row, &eventv1.MachineAdded{}); err != nil {
+		if id, err = r.Users.AddSystemUser(ctx, user.ID, user.Username); err != nil {
 			return err
 		}
-	default:
+	case err != nil:
 		return err
 	}
-	if err := checkID(user.ID, row.ID); err != nil {
+	if err := checkID(user.ID, id); err != nil {
 		return err
 	}
-	if err := r.membership(ctx, row.ID, user.Roles); err != nil {
+	if err := r.membership(ctx, id, user.Roles); err != nil {
 		return err
 	}
-	applied := AppliedUser{ID: row.ID, Username: user.Username, Roles: user.Roles}
+	row, err := r.Users.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	applied := AppliedUser{ID: id, Username: user.Username, Roles: user.Roles}
 	if applied.Token, err = r.tokensOf(ctx, row, "system.users."+user.Username, user.Tokens); err != nil {
 		return err
 	}
@@ -111,7 +91,7 @@ func (r *run) user(ctx context.Context, at place, user User) error {
 			return err
 		}
 	}
-	row, err := r.tables.users.Get(inside, id)
+	row, err := r.Users.Find(inside, id)
 	if err != nil {
 		return err
 	}
@@ -200,7 +180,7 @@ func (r *run) ensureUser(ctx context.Context, old string, given, body, human Bod
 
 // setPassword sets a password, unless it is that already: then it is what the file
 // gave, so that what the file says of changing it still holds.
-func (r *run) setPassword(ctx context.Context, row *db.User, password string, change bool) error {
+func (r *run) setPassword(ctx context.Context, row *db.UserRow, password string, change bool) error {
 	if row.PasswordHash != nil {
 		same, err := secret.VerifyPassword(*row.PasswordHash, password)
 		if err != nil || same && (!change || row.PasswordChangeRequired) {
@@ -212,7 +192,7 @@ func (r *run) setPassword(ctx context.Context, row *db.User, password string, ch
 }
 
 // credentials makes tokens, secret, keys and metadata of a user exist.
-func (r *run) credentials(ctx context.Context, row *db.User, path string, user User, applied *AppliedUser) (err error) {
+func (r *run) credentials(ctx context.Context, row *db.UserRow, path string, user User, applied *AppliedUser) (err error) {
 	if applied.Token, err = r.tokensOf(ctx, row, path, user.Tokens); err != nil {
 		return err
 	}
@@ -222,11 +202,10 @@ func (r *run) credentials(ctx context.Context, row *db.User, path string, user U
 			value = r.unknown(path+".secret", row.SecretHash != nil, secret.Random)
 		}
 		applied.Secret = value
-		if _, err := r.tables.users.Change(ctx, row.ID, &eventv1.MachineSecretSet{}, func(_ pgx.Tx, row *db.User) error {
-			row.SecretHash = secretHash(value, row.SecretHash)
-			return nil
-		}); err != nil {
-			return err
+		if value != "" { // an unknown one stays
+			if err := r.Users.SetSecret(ctx, row.ID, value); err != nil {
+				return err
+			}
 		}
 	}
 	for i, key := range user.Keys {
@@ -246,15 +225,6 @@ func (r *run) credentials(ctx context.Context, row *db.User, path string, user U
 		}
 	}
 	return nil
-}
-
-// secretHash returns what is stored of a secret; an unknown one stays.
-func secretHash(value string, old []byte) []byte {
-	if value == "" {
-		return old
-	}
-	hash := policy.HashToken(value)
-	return hash[:]
 }
 
 // key makes a key of a user or an app exist and returns its key file, "" when
@@ -308,7 +278,7 @@ func keyDetails(answer proto.Message) string {
 }
 
 // tokensOf makes tokens exist and returns the first one.
-func (r *run) tokensOf(ctx context.Context, user *db.User, path string, tokens []Token) (string, error) {
+func (r *run) tokensOf(ctx context.Context, user *db.UserRow, path string, tokens []Token) (string, error) {
 	first := ""
 	for i, token := range tokens {
 		value, err := r.token(ctx, user, path+".tokens."+token.Name, token)
@@ -323,7 +293,7 @@ func (r *run) tokensOf(ctx context.Context, user *db.User, path string, tokens [
 }
 
 // token makes a token exist and returns it, or "" when it exists unknown.
-func (r *run) token(ctx context.Context, user *db.User, path string, token Token) (string, error) {
+func (r *run) token(ctx context.Context, user *db.UserRow, path string, token Token) (string, error) {
 	old, err := r.queries.TokenOfUser(ctx, r.tx, db.TokenOfUserParams{InstanceID: user.InstanceID, UserID: user.ID, Name: token.Name})
 	if err != nil && !store.NoRow(err) {
 		return "", err
@@ -340,13 +310,9 @@ func (r *run) token(ctx context.Context, user *db.User, path string, token Token
 		if bytes.Equal(old.TokenHash, hash[:]) && store.SameTime(old.ExpirationDate, token.Expires) {
 			return value, nil
 		}
-		if _, err := r.tables.tokens.Delete(ctx, old.ID, &eventv1.PATRemoved{TokenId: old.ID}, nil); err != nil {
+		if err := r.Users.DropToken(ctx, old.ID); err != nil {
 			return "", err
 		}
 	}
-	id := r.NewID()
-	_, err = r.tables.tokens.Create(ctx, &db.PersonalAccessToken{
-		ID: id, OrgID: user.OrgID, UserID: user.ID, Name: token.Name, TokenHash: hash[:], ExpirationDate: token.Expires,
-	}, &eventv1.PATAdded{TokenId: id})
-	return value, err
+	return value, r.Users.AddToken(ctx, user, token.Name, value, token.Expires)
 }

@@ -23,10 +23,10 @@ import (
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/clock"
-	"github.com/writ-id/writ/impl/instance"
 	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/oauth"
+	"github.com/writ-id/writ/impl/oauth/endpoint"
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/reference"
@@ -143,7 +143,7 @@ func New(c Config) (*Server, error) {
 	}
 	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
-	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer, Logger: c.Logger}
+	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
 	s.keys = &signing.Set{Keeper: s.keeper}
 	s.chain, err = policy.New(policy.Config{
 		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns),
@@ -190,9 +190,10 @@ func (s *Server) provide(services *Services, roles *policy.Roles) {
 		},
 	})
 	s.public = oauth.New(oauth.Config{
-		Env: s.env, Instance: s.chain.PublicInstance, Enabled: s.chain.Enabled, Issuer: s.issuer, Refuse: s.refuse, Roles: roles,
-		Keys: s.keys, Box: box, Pages: s.pages, Logger: s.Logger, TokenEndpointAudience: s.TokenEndpointAudience,
-		Dev: s.Dev != nil,
+		Env: endpoint.Env{
+			Env: s.env, Instance: s.chain.PublicInstance, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: s.Logger, Dev: s.Dev != nil,
+		},
+		Enabled: s.chain.Enabled, Roles: roles, Keys: s.keys, Box: box, TokenEndpointAudience: s.TokenEndpointAudience,
 	})
 }
 
@@ -248,25 +249,9 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 // requests are still served for DrainDelay, the listener closes, running calls
 // get drainLimit to finish. It returns nil after an orderly drain.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	go s.DB.Listen(background, s.Logger, func(what string) {
-		if what != store.Messages {
-			s.forget()
-		}
-		s.messages.Wake()
-	})
-	sweeper := &instance.Sweeper{Env: s.env, Logger: s.Logger, More: s.sweep}
-	if s.Dev != nil {
-		sweeper.Moved = s.Dev.Clock.Changed
-	}
-	go sweeper.Run(background)
-	if _, none := s.Sealer.(secret.NoKey); !none {
-		go s.keeper.Run(background, sweeper.Moved)
-	}
-	go s.messages.Run(background)
-	go s.public.Run(background)
-	go watchHealth(background, s.health, s.services, s.Ready)
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer s.background(work, stop)()
+	go watchHealth(work, s.health, s.services, s.Ready)
 
 	listener = limit(listener, cmp.Or(s.MaxClients, DefaultMaxClients))
 	failed := make(chan error, 2)
@@ -287,16 +272,6 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 		return s.drain()
 	}
-}
-
-// sweep deletes what is over by a time, besides events.
-func (s *Server) sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
-	ended, err := s.public.Sweep(ctx, before, batch)
-	if err != nil {
-		return ended, err
-	}
-	abandoned, err := s.pages.Sweep(ctx, before, batch)
-	return max(ended, abandoned), err
 }
 
 func (s *Server) drain() error {

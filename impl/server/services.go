@@ -49,6 +49,7 @@ import (
 type Services struct {
 	Sessions *session.Service
 	Users    *user.Service
+	Apps     *app.Service
 
 	all        []service
 	operations *policy.Operations
@@ -71,20 +72,21 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 // conditions can name, what the reference page lists and what reflection shows.
 func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sealer secret.Sealer) (*Services, error) {
 	operations := &policy.Operations{} // known when all services are
-	orgs, factors := org.New(env), authenticator.NewFactors(env, sealer)
-	sessions, users := session.New(env, factors), user.New(env)
-	s := &Services{Sessions: sessions, Users: users, operations: operations, all: []service{
+	domains, memberships, factors := domain.New(env, outgoing.New(out)), membership.New(env, roles), authenticator.NewFactors(env, sealer)
+	orgs, sessions, users, apps := org.New(env, domains), session.New(env, factors), user.New(env), app.New(env)
+	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
+	s := &Services{Sessions: sessions, Users: users, Apps: apps, operations: operations, all: []service{
 		serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)),
-		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, app.New(env)),
+		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
-		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domain.New(env, outgoing.New(out))),
+		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
-		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, orgs, roles)),
+		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
-		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, membership.New(env, roles)),
+		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),
 		serve[orgv3.ServiceOrganizationsServer](&orgv3.ServiceOrganizations_ServiceDesc, orgv3.MountServiceOrganizations, orgs),
-		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env)),
+		serve[projectv3.ServiceProjectsServer](&projectv3.ServiceProjects_ServiceDesc, projectv3.MountServiceProjects, project.New(env, memberships)),
 		serve[schemav3.ServiceUserSchemasServer](&schemav3.ServiceUserSchemas_ServiceDesc, schemav3.MountServiceUserSchemas, schema.New(env)),
 		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
 		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),

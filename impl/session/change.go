@@ -11,6 +11,7 @@ import (
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/resource"
@@ -25,7 +26,7 @@ type change interface {
 
 // apply writes into a session, which this transaction makes or has locked, what a
 // call proved and wants.
-func (s *Service) apply(ctx context.Context, tx pgx.Tx, draft *resource.Draft[row], p *proven, in change) (*sessionv3.MadeChallenges, error) {
+func (s *Service) apply(ctx context.Context, tx pgx.Tx, draft *resource.Draft[row, storage.Sessions], p *proven, in change) (*sessionv3.MadeChallenges, error) {
 	session := draft.Row
 	switch { // the session may have changed since the checks
 	case s.expired(session):

@@ -15,6 +15,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/authenticator"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
@@ -33,23 +34,19 @@ type Service struct {
 	resource.Env
 	factors  *authenticator.Factors
 	queries  *db.Queries
-	sessions *resource.Table[row]
+	sessions *resource.Table[db.SessionRow, storage.Sessions]
 }
 
 var _ sessionv3.ServiceSessionsServer = (*Service)(nil)
 
 // row is a session with what is read along of its user.
-type row struct {
-	db.Session
-	LoginName   string `sql:"coalesce((SELECT u.username || coalesce('@' || d.domain, '') FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary WHERE u.instance_id = t.instance_id AND u.id = t.user_id), '')"`
-	DisplayName string `sql:"coalesce((SELECT u.display_name FROM users u WHERE u.instance_id = t.instance_id AND u.id = t.user_id), '')"`
-}
+type row = db.SessionRow
 
 // New returns a Service over env that checks second factors by factors.
 func New(env resource.Env, factors *authenticator.Factors) *Service {
 	return &Service{
 		Env: env, factors: factors, queries: db.New(),
-		sessions: resource.NewTable[row](env, resource.Spec{Table: "sessions", Kind: "session"}),
+		sessions: resource.New(env, storage.Sessions{}, nil),
 	}
 }
 
@@ -84,8 +81,8 @@ func (s *Service) CreateProven(ctx context.Context, in *sessionv3.Session) (*ses
 // begin returns a session that is not stored yet.
 func (s *Service) begin(ctx context.Context, in *sessionv3.Session) *row {
 	call := policy.CallFrom(ctx)
-	session := &row{Session: db.Session{InstanceID: call.Context.InstanceID, ID: s.NewID(), Creator: call.Caller.UserID, Metadata: []byte("{}")}}
-	s.sessions.Assign(session, in.GetUserAgent())
+	session := &row{InstanceID: call.Context.InstanceID, ID: s.NewID(), Creator: call.Caller.UserID, Metadata: []byte("{}")}
+	storage.AssignUserAgent(session, in.GetUserAgent())
 	return session
 }
 
@@ -185,8 +182,8 @@ func hashToken(token string) []byte {
 func sameToken(hash []byte, token string) bool { return string(hashToken(token)) == string(hash) }
 
 // byToken makes the token a part of the address of a session.
-func byToken(token string) resource.Key {
-	return resource.Key{Column: "token_hash", Value: hashToken(token)}
+func byToken(token string) resource.Condition[row] {
+	return func(session *row) bool { return sameToken(session.TokenHash, token) }
 }
 
 // DeleteSession ends a session.
@@ -226,7 +223,7 @@ func (s *Service) ProveSession(ctx context.Context, req *sessionv3.ProveSessionR
 
 // SearchSessions finds the sessions that meet all filters.
 func (s *Service) SearchSessions(ctx context.Context, req *sessionv3.SearchSessionsRequest) (*sessionv3.SearchSessionsResponse, error) {
-	rows, details, err := s.sessions.Search(ctx, req)
+	rows, details, err := storage.SearchSessions(ctx, s.sessions, req)
 	res := &sessionv3.SearchSessionsResponse{Details: details, SortingColumn: req.GetSortingColumn()}
 	for i := range rows {
 		res.Result = append(res.Result, s.view(&rows[i]))
@@ -237,8 +234,8 @@ func (s *Service) SearchSessions(ctx context.Context, req *sessionv3.SearchSessi
 // view returns a session as it is now. What is not proven has no factor, and of an
 // expired session nothing is proven but whose it was.
 func (s *Service) view(session *row) *sessionv3.GetSession {
-	view := resource.Into(s.sessions, session, &sessionv3.GetSession{State: sessionv3.SessionState_SESSION_STATE_ACTIVE})
-	view.Metadata = metadataOf(session)
+	view := storage.NewGetSession(session)
+	view.State, view.Metadata = sessionv3.SessionState_SESSION_STATE_ACTIVE, metadataOf(session)
 	expired := s.expired(session)
 	if expired {
 		view.State = sessionv3.SessionState_SESSION_STATE_EXPIRED

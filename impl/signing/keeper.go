@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +12,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/background"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
@@ -48,12 +48,11 @@ const (
 	hintsFor = 90 * 24 * time.Hour
 )
 
-// Keeper moves keys through their lives. Every node has one; the database
+// Keeper moves keys through their lives. Any node may at any time; the database
 // decides.
 type Keeper struct {
 	resource.Env
 	Sealer secret.Sealer
-	Logger *slog.Logger
 }
 
 // ErrWaiting is what a forced rotation returns that can do nothing: the next key is
@@ -278,29 +277,11 @@ func (k *Keeper) Revoke(ctx context.Context, instanceID, id string) error {
 	return err
 }
 
-// tendEvery is how often a node looks for what is due.
-const tendEvery = time.Minute
-
-// Run tends the keys of all instances until ctx ends. moved, if not nil, returns a
-// channel that is closed when the clock is moved.
-func (k *Keeper) Run(ctx context.Context, moved func() <-chan struct{}) {
-	ticker := time.NewTicker(tendEvery)
-	defer ticker.Stop()
-	var jump <-chan struct{}
-	for {
-		if moved != nil {
-			jump = moved()
-		}
-		if err := k.TendAll(ctx); err != nil && ctx.Err() == nil {
-			k.Logger.WarnContext(ctx, "tending signing keys", "err", store.Explain(err))
-		}
-		select {
-		case <-ticker.C:
-		case <-jump:
-		case <-ctx.Done():
-			return
-		}
-	}
+// Task is to tend the keys of all instances. One node does; the others are notified.
+func (k *Keeper) Task() background.Task {
+	return background.Task{Name: "tending signing keys", Every: time.Minute, Alone: true, Do: func(ctx context.Context) (bool, error) {
+		return false, k.TendAll(ctx)
+	}}
 }
 
 // TendAll does what is due for every instance that has keys; the first one is made

@@ -7,30 +7,18 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"sync"
-	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/cache"
 )
 
-// Set is what a node knows of the keys of all instances. It is as old as maxAge
-// at most, unless the database is away: then what is known stays good, so that
-// verifiers and tokens need not suffer too (REL-061).
+// Set is what a node knows of the keys of all instances. While the database is away
+// what is known stays good, so that verifiers and tokens need not suffer too (REL-061).
 type Set struct {
 	Keeper *Keeper
 
-	mu    sync.RWMutex
-	known map[string]*Published
-	group singleflight.Group
+	known cache.Cache[string, *Published]
 }
-
-const (
-	maxAge      = time.Second
-	loadLimit   = 10 * time.Second
-	reloadLimit = 500 * time.Millisecond // where something is known
-)
 
 // Published is what an instance signs with and what it is verified with.
 type Published struct {
@@ -41,7 +29,6 @@ type Published struct {
 	signer *Key
 	public map[string]verifier // by key ID, of the keys in the document
 	past   map[string]verifier // of those that were in it
-	until  time.Time           // monotonic
 }
 
 type verifier struct {
@@ -51,53 +38,14 @@ type verifier struct {
 
 // Get returns the keys of an instance. An instance without any gets its first.
 func (s *Set) Get(ctx context.Context, instanceID string) (*Published, error) {
-	s.mu.RLock()
-	known := s.known[instanceID]
-	s.mu.RUnlock()
-	if known != nil && time.Now().Before(known.until) {
-		return known, nil
-	}
-	limit := loadLimit
-	if known != nil { // then nobody waits long for what may be newer
-		limit = reloadLimit
-	}
-	loaded := s.group.DoChan(instanceID, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit)
-		defer cancel()
-		return s.load(ctx, instanceID, known)
-	})
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	var err error
-	select {
-	case done := <-loaded:
-		if err = done.Err; err == nil {
-			return done.Val.(*Published), nil
-		}
-	case <-timer.C:
-		err = context.DeadlineExceeded
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if known != nil {
-		return known, nil
-	}
-	return nil, err
+	return s.known.GetOrLast(ctx, instanceID, nil, func(ctx context.Context) (*Published, error) { return s.load(ctx, instanceID) })
 }
 
 // Drop makes the next Get read again.
-func (s *Set) Drop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for id, known := range s.known {
-		old := *known
-		old.until = time.Time{}
-		s.known[id] = &old
-	}
-}
+func (s *Set) Drop() { s.known.Drop() }
 
-func (s *Set) load(ctx context.Context, instanceID string, known *Published) (*Published, error) {
-	asked, queries := time.Now(), db.New()
+func (s *Set) load(ctx context.Context, instanceID string) (*Published, error) {
+	queries := db.New()
 	rows, err := queries.SigningKeys(ctx, s.Keeper.DB.Conn(ctx), instanceID)
 	if err == nil && !hasActive(rows) {
 		if err = s.Keeper.Tend(ctx, instanceID, Rotation{}); err == nil {
@@ -107,18 +55,8 @@ func (s *Set) load(ctx context.Context, instanceID string, known *Published) (*P
 	if err != nil {
 		return nil, err
 	}
-	published, err := s.publish(rows, known)
-	if err != nil {
-		return nil, err
-	}
-	published.until = asked.Add(maxAge)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[string]*Published{}
-	}
-	s.known[instanceID] = published
-	return published, nil
+	known, _ := s.known.Last(instanceID)
+	return s.publish(rows, known)
 }
 
 func hasActive(rows []db.SigningKey) bool {

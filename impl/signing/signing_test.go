@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -55,7 +54,7 @@ func newWorld(t *testing.T) *world {
 		env := resource.Env{DB: db, Now: w.now, NewID: func() string { return uuid.Must(uuid.NewV7()).String() }}
 		set := &signing.Set{}
 		env.Invalidate = set.Drop
-		set.Keeper = &signing.Keeper{Env: env, Sealer: master, Logger: slog.New(slog.DiscardHandler)}
+		set.Keeper = &signing.Keeper{Env: env, Sealer: master}
 		w.nodes[i], w.db = set, db
 	}
 	if _, err := w.db.Pool.Exec(t.Context(), `INSERT INTO instances (id, name, name_folded, sequence, creation_date, change_date) VALUES ($1, $1, $1, 1, now(), now())`, instance); err != nil {

@@ -39,6 +39,16 @@ type DB struct {
 	Search *pgxpool.Pool
 	// Searches shares its connections among tenants.
 	Searches *fair.Gate
+
+	tx pgx.Tx // of In
+}
+
+// In returns a DB on which everything runs in tx, so that many commands are one: all of
+// them happen or none.
+func (db *DB) In(tx pgx.Tx) *DB {
+	bound := *db
+	bound.tx = tx
+	return &bound
 }
 
 // Timeouts of every connection: no statement outlives its request by much, and
@@ -128,7 +138,7 @@ func (db *DB) Close() {
 // times with jitter. A connection lost during commit is never retried: whether
 // it happened is unknown (REL-012).
 func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
-	if outer := txFrom(ctx); outer != nil { // a savepoint: the outer one commits and retries
+	if outer := db.within(ctx); outer != nil { // a savepoint: the outer one commits and retries
 		return pgx.BeginFunc(ctx, outer, fn)
 	}
 	const attempts = 5
@@ -172,6 +182,13 @@ func Within(ctx context.Context, tx pgx.Tx) context.Context {
 	return context.WithValue(ctx, txKey{}, tx)
 }
 
+func (db *DB) within(ctx context.Context) pgx.Tx {
+	if db.tx != nil {
+		return db.tx
+	}
+	return txFrom(ctx)
+}
+
 func txFrom(ctx context.Context) pgx.Tx {
 	tx, _ := ctx.Value(txKey{}).(pgx.Tx)
 	return tx
@@ -180,7 +197,7 @@ func txFrom(ctx context.Context) pgx.Tx {
 // Conn returns what a command or a read by key runs on: the pool, or the
 // transaction of Within.
 func (db *DB) Conn(ctx context.Context) Conn {
-	if tx := txFrom(ctx); tx != nil {
+	if tx := db.within(ctx); tx != nil {
 		return tx
 	}
 	return db.Pool
@@ -188,7 +205,7 @@ func (db *DB) Conn(ctx context.Context) Conn {
 
 // SearchConn is Conn for searches.
 func (db *DB) SearchConn(ctx context.Context) Conn {
-	if tx := txFrom(ctx); tx != nil {
+	if tx := db.within(ctx); tx != nil {
 		return tx
 	}
 	return db.Search

@@ -14,14 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
-	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/cache"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
 )
@@ -41,6 +40,9 @@ const (
 	Door    Kind = "writ_door_"
 )
 
+// Begins reports whether a text begins like a token of the kind.
+func (k Kind) Begins(text string) bool { return strings.HasPrefix(text, string(k)) }
+
 // ErrInvalid is the answer to whatever is no good token of the kind asked for.
 var ErrInvalid = errors.New("token: not a token of this kind")
 
@@ -53,20 +55,14 @@ type Box struct {
 	Sealer secret.Sealer
 	Now    func() time.Time
 
-	mu    sync.RWMutex
-	known map[string]*keys // by instance; keys are added but never change
-	group singleflight.Group
+	known cache.Cache[string, *keys] // by instance; keys are added but never change
 }
 
 // keys are those of one instance.
 type keys struct {
 	newest byte
 	all    map[byte]cipher.AEAD
-	asked  time.Time
 }
-
-// reloadAfter is how long a key that is not known is not asked for again.
-const reloadAfter = time.Second
 
 // Seal returns a message as a token.
 func (b *Box) Seal(ctx context.Context, instanceID string, kind Kind, message proto.Message) (string, error) {
@@ -121,23 +117,17 @@ var strict = base64.RawURLEncoding.Strict()
 func place(instanceID string, kind Kind) []byte { return []byte(string(kind) + instanceID) }
 
 // keys returns the keys of an instance, with the one that is wanted if there is
-// one. The first is made when it is needed.
+// one; one that is not there is asked for again when what is known is old. The first
+// is made when it is needed.
 func (b *Box) keys(ctx context.Context, instanceID string, wanted byte) (*keys, error) {
-	b.mu.RLock()
-	known := b.known[instanceID]
-	b.mu.RUnlock()
-	if known != nil && (wanted == 0 || known.all[wanted] != nil || time.Since(known.asked) < reloadAfter) {
+	if known, ok := b.known.Last(instanceID); ok && (wanted == 0 || known.all[wanted] != nil) {
 		return known, nil
 	}
-	loaded, err, _ := b.group.Do(instanceID, func() (any, error) { return b.load(ctx, instanceID) })
-	if err != nil {
-		return nil, err
-	}
-	return loaded.(*keys), nil
+	return b.known.Get(ctx, instanceID, func(ctx context.Context) (*keys, error) { return b.load(ctx, instanceID) })
 }
 
 func (b *Box) load(ctx context.Context, instanceID string) (*keys, error) {
-	queries, asked := db.New(), time.Now()
+	queries := db.New()
 	rows, err := queries.TokenKeys(ctx, b.DB.Pool, instanceID)
 	if err == nil && len(rows) == 0 {
 		if err = b.first(ctx, instanceID); err == nil {
@@ -147,7 +137,7 @@ func (b *Box) load(ctx context.Context, instanceID string) (*keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keys{all: map[byte]cipher.AEAD{}, asked: asked}
+	k := &keys{all: map[byte]cipher.AEAD{}}
 	for _, row := range rows {
 		key, err := b.Sealer.Open(row.Secret, keyPlace(instanceID, row.Number))
 		if err != nil {
@@ -160,12 +150,6 @@ func (b *Box) load(ctx context.Context, instanceID string) (*keys, error) {
 		k.newest = byte(row.Number)
 		k.all[k.newest] = aead
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.known == nil {
-		b.known = map[string]*keys{}
-	}
-	b.known[instanceID] = k
 	return k, nil
 }
 

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
@@ -26,7 +27,7 @@ import (
 const maxData = 64 << 10
 
 // setData changes schema and data of a user as far as they are present.
-func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *row, schemaID *string, data *structpb.Struct) error {
+func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *db.UserRow, schemaID *string, data *structpb.Struct) error {
 	if schemaID == nil && data == nil {
 		return nil
 	}
@@ -114,7 +115,7 @@ func same(a, b map[string]any) bool {
 }
 
 // access returns as whom the caller meets the data of a user.
-func access(call *policy.Call, permission string, user *row) schema.Access {
+func access(call *policy.Call, permission string, user *db.UserRow) schema.Access {
 	if call.Holds(permission, placeOf(user)) {
 		return schema.Admin
 	}
@@ -122,8 +123,8 @@ func access(call *policy.Call, permission string, user *row) schema.Access {
 }
 
 // show returns users as the caller may read them.
-func (s *Service) show(ctx context.Context, users []row) ([]*userv3.GetUser, error) {
-	shown := resource.All(s.users, users, view)
+func (s *Service) show(ctx context.Context, users []db.UserRow) ([]*userv3.GetUser, error) {
+	shown := resource.All(users, storage.NewGetUser)
 	wanted := db.SchemaRevisionsParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID}
 	type revision struct {
 		id string

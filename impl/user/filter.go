@@ -4,12 +4,13 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/resource"
 )
+
+// filters are those of SearchUsers that compare no column.
+type filters struct{}
 
 // Ways to compare; each is followed by the one that ignores case.
 const (
@@ -19,7 +20,7 @@ const (
 	endsWith   = object.TextFilterMethod_TEXT_FILTER_METHOD_ENDS_WITH
 )
 
-// byLoginName compares <username>@<domain>, which no column holds, by conditions
+// ByLoginName compares <username>@<domain>, which no column holds, by conditions
 // on username and domain that indexes serve. A domain has no @, so the last @ of
 // a login name is the one between them: what the text has around its own last @
 // belongs to the end of a username and the start of a domain.
@@ -31,8 +32,7 @@ const (
 //
 // Without an @ the text is in the username or in the domain. Where the
 // organization has no domain the login name is the username.
-func byLoginName(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*userv3.LoginNameFilter)
+func (filters) ByLoginName(w *resource.Where, filter *userv3.LoginNameFilter) {
 	text, ignoreCase := filter.GetLoginName(), filter.GetMethod()&1
 	name := func(text string, method object.TextFilterMethod) string {
 		return w.Text("t.username", text, method|ignoreCase)
@@ -73,9 +73,8 @@ func byLoginName(w *resource.Where, value protoreflect.Value) {
 	w.And("(" + strings.Join(any, " OR ") + ")")
 }
 
-// byEmail reads addresses from behind when a filter gives their end.
-func byEmail(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*object.TextFilter)
+// ByEmail reads addresses from behind when a filter gives their end.
+func (filters) ByEmail(w *resource.Where, filter *object.TextFilter) {
 	w.And(w.Text("t.email", filter.GetText(), filter.GetMethod()))
 	if filter.GetMethod()&^1 == endsWith {
 		end := []rune(resource.Fold(filter.GetText()))
@@ -84,26 +83,22 @@ func byEmail(w *resource.Where, value protoreflect.Value) {
 	}
 }
 
-func byEmails(w *resource.Where, value protoreflect.Value) {
+// ByInEmails compares addresses without their case.
+func (filters) ByInEmails(w *resource.Where, filter *userv3.InEmailsFilter) {
 	folded := []string{}
-	for _, address := range value.Message().Interface().(*userv3.InEmailsFilter).GetEmails() {
+	for _, address := range filter.GetEmails() {
 		folded = append(folded, resource.Fold(address))
 	}
 	w.And("t.email_folded = ANY(" + w.Arg(folded) + "::text[])")
 }
 
-// byPhone compares numbers, which have no case.
-func byPhone(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*object.TextFilter)
+// ByPhone compares numbers, which have no case.
+func (filters) ByPhone(w *resource.Where, filter *object.TextFilter) {
 	pattern, folded := resource.Patterns(filter.GetText(), filter.GetMethod())
 	if pattern == nil {
 		pattern = folded
 	}
 	w.And("t.phone LIKE " + w.Arg(*pattern))
-}
-
-func byType(w *resource.Where, value protoreflect.Value) {
-	w.And("t.user_type = " + w.Arg(int16(value.Message().Interface().(*userv3.UserTypeFilter).GetType())))
 }
 
 // byEntry finds users by an entry of their metadata. The users are looked up first,
@@ -117,13 +112,13 @@ func byEntry(w *resource.Where, condition func(*resource.Where) string) {
 	w.And("t.id IN (" + users + " AND " + condition(w) + ")")
 }
 
-func byMetadataKey(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*object.TextFilter)
+// ByMetadataKey finds users by a key of their metadata.
+func (filters) ByMetadataKey(w *resource.Where, filter *object.TextFilter) {
 	byEntry(w, func(w *resource.Where) string { return w.Text("m.id", filter.GetText(), filter.GetMethod()) })
 }
 
-func byMetadata(w *resource.Where, value protoreflect.Value) {
-	filter := value.Message().Interface().(*userv3.MetadataFilter)
+// ByMetadata finds users by an entry of their metadata.
+func (filters) ByMetadata(w *resource.Where, filter *userv3.MetadataFilter) {
 	byEntry(w, func(w *resource.Where) string {
 		return "m.id = " + w.Arg(filter.GetKey()) + " AND sha256(m.value) = sha256(" + w.Arg(filter.GetValue()) + "::bytea)"
 	})

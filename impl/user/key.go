@@ -7,8 +7,9 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/key"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/signout"
@@ -29,7 +30,7 @@ func (s *Service) CreateMachineKey(ctx context.Context, req *userv3.CreateMachin
 		return nil, err
 	}
 	row := &db.MachineKey{ID: s.NewID(), UserID: req.GetUserId()}
-	s.keys.Assign(row, req.GetKey())
+	storage.AssignMachineKey(row, req.GetKey())
 	row.PublicKey = public
 	var details *object.Details
 	err = s.DB.InTx(ctx, func(tx pgx.Tx) error {
@@ -50,7 +51,7 @@ func (s *Service) CreateMachineKey(ctx context.Context, req *userv3.CreateMachin
 func (s *Service) DeleteMachineKey(ctx context.Context, req *userv3.DeleteMachineKeyRequest) (*userv3.DeleteMachineKeyResponse, error) {
 	details, err := s.keys.Delete(ctx, req.GetId(), &eventv1.MachineKeyRemoved{}, func(tx pgx.Tx, key *db.MachineKey) error {
 		return signout.Everywhere(ctx, tx, s.Now(), key.InstanceID, key.UserID)
-	}, ofUserID(req.GetUserId()))
+	}, func(of *db.MachineKey) bool { return of.UserID == req.GetUserId() })
 	return &userv3.DeleteMachineKeyResponse{Details: details}, err
 }
 
@@ -59,9 +60,9 @@ func (s *Service) SearchMachineKeys(ctx context.Context, req *userv3.SearchMachi
 	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
 		return nil, err
 	}
-	rows, details, err := s.keys.Search(ctx, req, ofUserID(req.GetUserId()))
+	rows, details, err := storage.SearchMachineKeys(ctx, s.keys, req)
 	return &userv3.SearchMachineKeysResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.keys, rows, func(*db.MachineKey) *userv3.GetMachineKey { return &userv3.GetMachineKey{} }),
+		Result: resource.All(rows, storage.NewGetMachineKey),
 	}, err
 }

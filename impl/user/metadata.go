@@ -8,24 +8,23 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/resource"
 )
 
-func ofUserID(id string) resource.Key { return resource.Key{Column: "user_id", Value: id} }
-
 // SetUserMetadata sets the value of a key.
 func (s *Service) SetUserMetadata(ctx context.Context, req *userv3.SetUserMetadataRequest) (*userv3.SetUserMetadataResponse, error) {
 	var details *object.Details
-	set := &eventv1.UserMetadataSet{Key: req.GetKey()}
+	set := &eventv1.UserMetadataSet{}
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		user, err := s.users.Lock(ctx, tx, req.GetUserId()) // so that one of two callers creates the key
 		if err != nil {
 			return err
 		}
-		entry, err := s.metadata.Lock(ctx, tx, req.GetKey(), ofUserID(user.ID))
+		entry, err := s.metadata.Under(user.ID).Lock(ctx, tx, req.GetKey())
 		if isNotFound(err) {
 			entry = &db.UserMetadatum{ID: req.GetKey(), UserID: user.ID, OrgID: user.OrgID, Value: req.GetMetadata().GetValue()}
 			details, err = s.metadata.CreateIn(ctx, tx, entry, set)
@@ -45,7 +44,7 @@ func (s *Service) SetUserMetadata(ctx context.Context, req *userv3.SetUserMetada
 
 // DeleteUserMetadata deletes a key.
 func (s *Service) DeleteUserMetadata(ctx context.Context, req *userv3.DeleteUserMetadataRequest) (*userv3.DeleteUserMetadataResponse, error) {
-	details, err := s.metadata.Delete(ctx, req.GetKey(), &eventv1.UserMetadataRemoved{Key: req.GetKey()}, nil, ofUserID(req.GetUserId()))
+	details, err := s.metadata.Under(req.GetUserId()).Delete(ctx, req.GetKey(), &eventv1.UserMetadataRemoved{}, nil)
 	return &userv3.DeleteUserMetadataResponse{Details: details}, err
 }
 
@@ -54,12 +53,9 @@ func (s *Service) SearchUserMetadata(ctx context.Context, req *userv3.SearchUser
 	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
 		return nil, err
 	}
-	rows, details, err := s.metadata.Search(ctx, req, ofUserID(req.GetUserId()))
+	rows, details, err := storage.SearchUserMetadata(ctx, s.metadata, req)
 	return &userv3.SearchUserMetadataResponse{
-		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.metadata, rows, func(entry *db.UserMetadatum) *userv3.GetUserMetadata {
-			return &userv3.GetUserMetadata{Key: entry.ID}
-		}),
+		Details: details, SortingColumn: req.GetSortingColumn(), Result: resource.All(rows, storage.NewGetUserMetadata),
 	}, err
 }
 

@@ -36,7 +36,7 @@ func Canonical(username string) (string, error) {
 
 // mayBeNamed refuses a username that could be somebody's address or login name: with an @
 // it has to end in a verified domain of the user's organization (SEC-298).
-func (s *Service) mayBeNamed(ctx context.Context, conn db.DBTX, user *row) error {
+func (s *Service) mayBeNamed(ctx context.Context, conn db.DBTX, user *db.UserRow) error {
 	at := strings.LastIndexByte(user.Username, '@')
 	if at < 0 {
 		return nil
@@ -50,7 +50,7 @@ func (s *Service) mayBeNamed(ctx context.Context, conn db.DBTX, user *row) error
 
 // vouch says where a verified address counts: everywhere in the instance, if who vouches
 // for it has a say there or over its domain. What was proven before stays so.
-func (s *Service) vouch(ctx context.Context, conn db.DBTX, old, user *row) error {
+func (s *Service) vouch(ctx context.Context, conn db.DBTX, old, user *db.UserRow) error {
 	switch {
 	case !user.IsEmailVerified:
 		user.IsEmailProven = false
@@ -67,7 +67,7 @@ func (s *Service) vouch(ctx context.Context, conn db.DBTX, old, user *row) error
 }
 
 // ownsDomain reports whether a domain is a verified one of a user's organization.
-func (s *Service) ownsDomain(ctx context.Context, conn db.DBTX, user *row, domain string) (bool, error) {
+func (s *Service) ownsDomain(ctx context.Context, conn db.DBTX, user *db.UserRow, domain string) (bool, error) {
 	owner, err := s.queries.OrgByDomain(ctx, conn, db.OrgByDomainParams{InstanceID: user.InstanceID, Domain: strings.ToLower(domain)})
 	if store.NoRow(err) {
 		return false, nil
@@ -76,7 +76,7 @@ func (s *Service) ownsDomain(ctx context.Context, conn db.DBTX, user *row, domai
 }
 
 // defaultName is what to show of a human who says nothing else.
-func defaultName(user *row) string {
+func defaultName(user *db.UserRow) string {
 	if name := strings.TrimSpace(user.GivenName + " " + user.FamilyName); name != "" {
 		return name
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
@@ -26,7 +27,7 @@ type newPassword interface {
 
 // setPassword gives a user that is not stored yet a password. Hashing is slow,
 // so it never runs within a transaction.
-func (s *Service) setPassword(ctx context.Context, user *row, password newPassword, field string) error {
+func (s *Service) setPassword(ctx context.Context, user *db.UserRow, password newPassword, field string) error {
 	hash, now := password.GetHash(), s.Now()
 	if hash != "" {
 		parsed, err := secret.ParseHash(hash)
@@ -68,7 +69,7 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 	if err := s.setPassword(ctx, user, req.GetNewPassword(), "newPassword"); err != nil {
 		return nil, err
 	}
-	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(tx pgx.Tx, now *row) error {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(tx pgx.Tx, now *db.UserRow) error {
 		// Not the hash, which the check may have replaced by a better one.
 		if !store.SameTime(now.PasswordChanged, changed) {
 			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
@@ -80,7 +81,7 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 	return &userv3.SetPasswordResponse{Details: details}, err
 }
 
-func (s *Service) maySetPassword(ctx context.Context, user *row, password *userv3.SetPassword) error {
+func (s *Service) maySetPassword(ctx context.Context, user *db.UserRow, password *userv3.SetPassword) error {
 	const field = "newPassword.currentPassword"
 	if policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
 		if err := policy.CallFrom(ctx).MayBecome(ctx, s.DB.Conn(ctx), user.InstanceID, user.ID); err != nil {

@@ -5,9 +5,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
@@ -59,11 +61,7 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 		if err := s.setData(ctx, tx, user, req.GetUser().SchemaId, req.GetUser().GetData()); err != nil {
 			return err
 		}
-		set := &eventv1.UserDataSet{SchemaRevision: uint32(user.SchemaRevision)}
-		if user.SchemaID != nil {
-			set.SchemaId = *user.SchemaID
-		}
-		described, err := s.users.Save(ctx, tx, &old, user, set)
+		described, err := s.users.Save(ctx, tx, &old, user, &eventv1.UserDataSet{})
 		changed = changed || renamed || described
 		details = s.users.Details(user)
 		return err
@@ -75,7 +73,7 @@ func (s *Service) PatchUser(ctx context.Context, req *userv3.PatchUserRequest) (
 }
 
 // mayPatch keeps users to their own profile (SEC-180).
-func mayPatch(ctx context.Context, user *row, patch *userv3.PatchUser) error {
+func mayPatch(ctx context.Context, user *db.UserRow, patch *userv3.PatchUser) error {
 	of := patch.GetHuman()
 	if !policy.CallFrom(ctx).Holds("user.write", placeOf(user)) {
 		if patch.Username != nil || patch.SchemaId != nil || patch.GetService() != nil || of.GetEmail() != nil || of.GetPhone() != nil || of != nil && of.PasswordChangeRequired != nil {
@@ -86,16 +84,13 @@ func mayPatch(ctx context.Context, user *row, patch *userv3.PatchUser) error {
 }
 
 // patch changes what is particular to the type of a user.
-func (s *Service) patch(user *row, patch *userv3.PatchUser) (event.Payload, error) {
+func (s *Service) patch(user *db.UserRow, patch *userv3.PatchUser) (event.Payload, error) {
 	old := *user
 	if patch.GetService() != nil {
 		if user.UserType != service {
 			return nil, notService()
 		}
-		s.users.Assign(user, patch.GetService())
-		if patch.GetService().Name != nil {
-			user.DisplayName = patch.GetService().GetName()
-		}
+		storage.AssignPatchService(user, patch.GetService())
 		user.AccessTokenType = max(user.AccessTokenType, opaque)
 		return &eventv1.MachineChanged{}, nil
 	}
@@ -105,7 +100,7 @@ func (s *Service) patch(user *row, patch *userv3.PatchUser) (event.Payload, erro
 	if user.UserType != human {
 		return nil, notHuman()
 	}
-	s.users.Assign(user, patch.GetHuman())
+	storage.AssignPatchHuman(user, patch.GetHuman())
 	if user.DisplayName == "" {
 		user.DisplayName = defaultName(user)
 	}
@@ -130,7 +125,7 @@ func verified(was bool, old, address string, said, present bool) bool {
 
 // followName lets a display name that was the default of the old names be that of
 // the new ones.
-func followName(old, user *row) {
+func followName(old, user *db.UserRow) {
 	if user.UserType == human && user.DisplayName == old.DisplayName && old.DisplayName == defaultName(old) {
 		user.DisplayName = defaultName(user)
 	}

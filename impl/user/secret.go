@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
@@ -20,7 +21,7 @@ func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecr
 	value := secret.Random()
 	hash := policy.HashToken(value)
 	var clientID string
-	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretSet{}, func(_ pgx.Tx, user *row) error {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretSet{}, func(_ pgx.Tx, user *db.UserRow) error {
 		if user.UserType != service {
 			return notService()
 		}
@@ -38,7 +39,7 @@ func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecr
 // DeleteClientSecret takes the client secrets from a service user, and the tokens that
 // they were good for.
 func (s *Service) DeleteClientSecret(ctx context.Context, req *userv3.DeleteClientSecretRequest) (*userv3.DeleteClientSecretResponse, error) {
-	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretRemoved{}, func(tx pgx.Tx, user *row) error {
+	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretRemoved{}, func(tx pgx.Tx, user *db.UserRow) error {
 		if user.UserType != service {
 			return notService()
 		}

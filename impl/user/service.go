@@ -13,12 +13,12 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
@@ -36,20 +36,13 @@ type Service struct {
 	MaxHashCost float64
 
 	queries  *db.Queries
-	users    *resource.Table[row]
-	metadata *resource.Table[db.UserMetadatum]
-	tokens   *resource.Table[db.PersonalAccessToken]
-	keys     *resource.Table[db.MachineKey]
+	users    *resource.Table[db.UserRow, storage.Users]
+	metadata *resource.Table[db.UserMetadatum, storage.UserMetadata]
+	tokens   *resource.Table[db.PersonalAccessToken, storage.PersonalAccessTokens]
+	keys     *resource.Table[db.MachineKey, storage.MachineKeys]
 }
 
 var _ userv3.ServiceUsersServer = (*Service)(nil)
-
-// row is a user with what is read along.
-type row struct {
-	db.User
-	LoginName string `sql:"t.username || coalesce((SELECT '@' || d.domain FROM domains d WHERE d.instance_id = t.instance_id AND d.org_id = t.org_id AND d.is_primary), '')"`
-	HasSecret bool   `sql:"(t.secret_hash IS NOT NULL)"`
-}
 
 const (
 	active   = int16(userv3.UserState_USER_STATE_ACTIVE)
@@ -64,39 +57,18 @@ const (
 func New(env resource.Env) *Service {
 	return &Service{
 		Env: env, queries: db.New(),
-		users: resource.NewTable[row](env, resource.Spec{
-			Table: "users", Kind: "user", User: "id", OfUsers: true, Remembered: true, Growing: []string{"generation"},
-			Fields: map[string]string{
-				"email_address": "email", "email_is_verified": "is_email_verified",
-				"phone_number": "phone", "phone_is_verified": "is_phone_verified", "service_name": "display_name",
-			},
-			Sort: map[string]string{"type": "t.user_type"}, Counted: []string{"state", "user_type", "org_id"},
-			Filters: map[string]resource.FilterFunc{
-				"login_name": byLoginName, "email": byEmail, "in_emails": byEmails, "phone": byPhone, "type": byType,
-				"metadata_key": byMetadataKey, "metadata": byMetadata,
-			},
-		}),
-		metadata: resource.NewTable[db.UserMetadatum](env, resource.Spec{
-			Table: "user_metadata", Kind: "metadata", Under: "user_id", OfUsers: true, Aggregate: "user_id",
-			Sort: map[string]string{"key": "t.id"},
-			Filters: map[string]resource.FilterFunc{"key": func(w *resource.Where, value protoreflect.Value) {
-				filter := value.Message().Interface().(*object.TextFilter)
-				w.And(w.Text("t.id", filter.GetText(), filter.GetMethod()))
-			}},
-		}),
-		tokens: resource.NewTable[db.PersonalAccessToken](env, resource.Spec{
-			Table: "personal_access_tokens", Kind: "pat", OfUsers: true, Aggregate: "user_id", Remembered: true,
-		}),
-		keys: resource.NewTable[db.MachineKey](env, resource.Spec{Table: "machine_keys", Kind: "key", OfUsers: true, Aggregate: "user_id", Remembered: true}),
+		users:    resource.New(env, storage.Users{}, nil),
+		metadata: resource.New(env, storage.UserMetadata{}, nil),
+		tokens:   resource.New(env, storage.PersonalAccessTokens{}, nil),
+		keys:     resource.New(env, storage.MachineKeys{}, nil),
 	}
 }
 
 // CreateUser creates a user. An ID that a user had before is refused (SEC-219).
 func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest) (*userv3.CreateUserResponse, error) {
-	user, call := &row{}, policy.CallFrom(ctx)
-	s.users.Assign(user, req.GetUser())
-	user.State, user.UserType = active, human
-	user.SchemaID, user.Data = nil, nil // setData does it
+	user, call := &db.UserRow{}, policy.CallFrom(ctx)
+	storage.AssignUser(user, req.GetUser())
+	user.State, user.ID = active, req.GetUser().GetId()
 	user.InstanceID, user.OrgID = call.Context.InstanceID, &call.Context.OrgID
 	name, err := Canonical(user.Username)
 	if err != nil {
@@ -104,8 +76,8 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 	}
 	user.Username = name
 	var payload event.Payload = &eventv1.HumanAdded{}
-	if of := req.GetUser().GetService(); of != nil {
-		user.UserType, user.DisplayName, payload = service, of.GetName(), &eventv1.MachineAdded{}
+	if user.UserType == service {
+		payload = &eventv1.MachineAdded{}
 	} else if user.DisplayName == "" {
 		user.DisplayName = defaultName(user)
 	}
@@ -113,7 +85,7 @@ func (s *Service) CreateUser(ctx context.Context, req *userv3.CreateUserRequest)
 	if err := s.mayBeNamed(ctx, s.DB.Conn(ctx), user); err != nil {
 		return nil, err
 	}
-	if err := s.vouch(ctx, s.DB.Conn(ctx), &row{}, user); err != nil {
+	if err := s.vouch(ctx, s.DB.Conn(ctx), &db.UserRow{}, user); err != nil {
 		return nil, err
 	}
 	domain, err := s.queries.LoginDomain(ctx, s.DB.Conn(ctx), db.LoginDomainParams{InstanceID: call.Context.InstanceID, OrgID: call.Context.OrgID})
@@ -159,7 +131,7 @@ func (s *Service) GetUser(ctx context.Context, req *userv3.GetUserRequest) (*use
 	if err != nil {
 		return nil, err
 	}
-	shown, err := s.show(ctx, []row{*user})
+	shown, err := s.show(ctx, []db.UserRow{*user})
 	if err != nil {
 		return nil, err
 	}
@@ -168,19 +140,12 @@ func (s *Service) GetUser(ctx context.Context, req *userv3.GetUserRequest) (*use
 
 // SearchUsers finds the users that meet all filters.
 func (s *Service) SearchUsers(ctx context.Context, req *userv3.SearchUsersRequest) (*userv3.SearchUsersResponse, error) {
-	rows, details, err := s.users.Search(ctx, req)
+	rows, details, err := storage.SearchUsers(ctx, s.users, req, filters{})
 	if err != nil {
 		return nil, err
 	}
 	shown, err := s.show(ctx, rows)
 	return &userv3.SearchUsersResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: shown}, err
-}
-
-func view(user *row) *userv3.GetUser {
-	if user.UserType == service {
-		return &userv3.GetUser{Type: &userv3.GetUser_Service{Service: &userv3.GetService{}}}
-	}
-	return &userv3.GetUser{Type: &userv3.GetUser_Human{Human: &userv3.GetHuman{}}}
 }
 
 // DeactivateUser makes a user inactive and ends what they are signed in to.
@@ -191,7 +156,7 @@ func (s *Service) DeactivateUser(ctx context.Context, req *userv3.DeactivateUser
 
 // ActivateUser makes an inactive user active.
 func (s *Service) ActivateUser(ctx context.Context, req *userv3.ActivateUserRequest) (*userv3.ActivateUserResponse, error) {
-	details, err := s.users.SetState(ctx, req.GetId(), active, &eventv1.UserReactivated{}, inactive)
+	details, err := resource.SetState(ctx, s.users, storage.Users{}.State, req.GetId(), active, &eventv1.UserReactivated{}, inactive)
 	return &userv3.ActivateUserResponse{Details: details}, err
 }
 
@@ -203,20 +168,23 @@ func (s *Service) LockUser(ctx context.Context, req *userv3.LockUserRequest) (*u
 
 // UnlockUser makes a locked user active.
 func (s *Service) UnlockUser(ctx context.Context, req *userv3.UnlockUserRequest) (*userv3.UnlockUserResponse, error) {
-	details, err := s.users.SetState(ctx, req.GetId(), active, &eventv1.UserUnlocked{}, locked)
+	details, err := resource.SetState(ctx, s.users, storage.Users{}.State, req.GetId(), active, &eventv1.UserUnlocked{}, locked)
 	return &userv3.UnlockUserResponse{Details: details}, err
 }
 
 // shutOut moves a user to a state in which they cannot sign in. What they are signed in
 // to ends for good: coming back revives nothing (SEC-097).
 func (s *Service) shutOut(ctx context.Context, id string, to int16, payload event.Payload, from ...int16) (*object.Details, error) {
-	return s.users.SetStateWith(ctx, id, to, payload, func(tx pgx.Tx, user *row) error {
+	return s.users.Change(ctx, id, payload, func(tx pgx.Tx, user *db.UserRow) error {
+		if err := resource.Move("user", id, &user.State, to, from...); err != nil {
+			return err
+		}
 		return signout.Everywhere(ctx, tx, s.Now(), user.InstanceID, user.ID)
-	}, from...)
+	})
 }
 
 // placeOf returns where a user is.
-func placeOf(user *row) policy.Place {
+func placeOf(user *db.UserRow) policy.Place {
 	at := policy.Place{InstanceID: user.InstanceID, UserID: user.ID}
 	if user.OrgID != nil {
 		at.OrgID = *user.OrgID
@@ -225,7 +193,7 @@ func placeOf(user *row) policy.Place {
 }
 
 // lockService locks a service user, to whom the caller may give credentials.
-func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*row, error) {
+func (s *Service) lockService(ctx context.Context, tx pgx.Tx, id string) (*db.UserRow, error) {
 	user, err := s.users.Lock(ctx, tx, id)
 	if err != nil {
 		return nil, err

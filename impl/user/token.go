@@ -8,8 +8,9 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
@@ -38,7 +39,7 @@ func (s *Service) CreatePersonalAccessToken(ctx context.Context, req *userv3.Cre
 			return err
 		}
 		token := &db.PersonalAccessToken{ID: s.NewID(), UserID: user.ID, OrgID: user.OrgID, TokenHash: hash[:]}
-		s.tokens.Assign(token, req.GetPat())
+		storage.AssignPersonalAccessToken(token, req.GetPat())
 		if token.Name == "" {
 			token.Name = token.ID
 		}
@@ -53,7 +54,7 @@ func (s *Service) CreatePersonalAccessToken(ctx context.Context, req *userv3.Cre
 
 // DeletePersonalAccessToken revokes a token.
 func (s *Service) DeletePersonalAccessToken(ctx context.Context, req *userv3.DeletePersonalAccessTokenRequest) (*userv3.DeletePersonalAccessTokenResponse, error) {
-	details, err := s.tokens.Delete(ctx, req.GetId(), &eventv1.PATRemoved{}, nil, ofUserID(req.GetUserId()))
+	details, err := s.tokens.Delete(ctx, req.GetId(), &eventv1.PATRemoved{}, nil, func(of *db.PersonalAccessToken) bool { return of.UserID == req.GetUserId() })
 	return &userv3.DeletePersonalAccessTokenResponse{Details: details}, err
 }
 
@@ -62,11 +63,9 @@ func (s *Service) SearchPersonalAccessTokens(ctx context.Context, req *userv3.Se
 	if _, err := s.users.Get(ctx, req.GetUserId()); err != nil {
 		return nil, err
 	}
-	rows, details, err := s.tokens.Search(ctx, req, ofUserID(req.GetUserId()))
+	rows, details, err := storage.SearchPersonalAccessTokens(ctx, s.tokens, req)
 	return &userv3.SearchPersonalAccessTokensResponse{
 		Details: details, SortingColumn: req.GetSortingColumn(),
-		Result: resource.All(s.tokens, rows, func(*db.PersonalAccessToken) *userv3.GetPersonalAccessToken {
-			return &userv3.GetPersonalAccessToken{}
-		}),
+		Result: resource.All(rows, storage.NewGetPersonalAccessToken),
 	}, err
 }

@@ -3,19 +3,18 @@
 -- a project carries the organization of the project (org_id); the keys that name
 -- both keep it the same.
 CREATE TABLE projects (
-    instance_id              text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
-    id                       text COLLATE "C" NOT NULL,
-    org_id                   text COLLATE "C" NOT NULL,
-    name                     text COLLATE "C" NOT NULL,
-    name_folded              text COLLATE "C" NOT NULL,
-    project_role_assertion   boolean NOT NULL,
-    project_role_check       boolean NOT NULL,
-    has_project_check        boolean NOT NULL,
-    private_labeling_setting smallint NOT NULL,
-    state                    smallint NOT NULL,
-    sequence                 bigint NOT NULL,
-    creation_date            timestamptz NOT NULL,
-    change_date              timestamptz NOT NULL,
+    instance_id            text COLLATE "C" NOT NULL REFERENCES instances ON DELETE CASCADE,
+    id                     text COLLATE "C" NOT NULL,
+    org_id                 text COLLATE "C" NOT NULL,
+    name                   text COLLATE "C" NOT NULL,
+    name_folded            text COLLATE "C" NOT NULL,
+    project_role_assertion boolean NOT NULL,
+    project_role_check     boolean NOT NULL,
+    has_project_check      boolean NOT NULL,
+    state                  smallint NOT NULL,
+    sequence               bigint NOT NULL,
+    creation_date          timestamptz NOT NULL,
+    change_date            timestamptz NOT NULL,
     CONSTRAINT projects_pkey PRIMARY KEY (instance_id, id),
     CONSTRAINT projects_in_org UNIQUE (instance_id, id, org_id),
     CONSTRAINT projects_org_fkey FOREIGN KEY (instance_id, org_id) REFERENCES organizations ON DELETE CASCADE
@@ -138,6 +137,15 @@ CREATE TRIGGER user_grants_uncounted AFTER DELETE ON user_grants
 CREATE TRIGGER user_grants_gone AFTER DELETE ON user_grants REFERENCING OLD TABLE AS gone_rows
     FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user_grant', 'user.grant.cascade.removed', 'id', 'userId', 'user_id', 'projectId', 'project_id');
 
+-- The origins of browsers that may call the endpoints on behalf of a client: those
+-- of its redirect URIs on the web, and those it names (package redirect, Origin).
+-- +goose StatementBegin
+CREATE FUNCTION web_origins(uris text[], origins text[]) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT coalesce(array_agg(DISTINCT regexp_replace(regexp_replace(lower(substring(uri FROM '^[hH][tT][tT][pP][sS]?://[^/?#]+')), '^(https://.*):443$', '\1'), '^(http://.*):80$', '\1') COLLATE "C"), '{}')
+    FROM unnest(uris || origins) AS uri WHERE uri ~* '^https?://[^/?#*]+(/|\?|$)'
+$$;
+-- +goose StatementEnd
+
 -- An application is an OpenID client (type 1) or an API that checks tokens (2);
 -- an API uses only the columns of client authentication.
 CREATE TABLE apps (
@@ -168,8 +176,11 @@ CREATE TABLE apps (
     id_token_userinfo_assertion boolean NOT NULL,
     clock_skew_nanos            bigint NOT NULL,
     additional_origins          text[] COLLATE "C" NOT NULL,
-    skip_native_app_success_page boolean NOT NULL,
-    back_channel_logout_uri     text COLLATE "C" NOT NULL,
+    -- Whether it may act at the resource API with all the rights of those who sign in to
+    -- it; else tokens of it are good within its organization only (SEC-235).
+    trusted                     boolean NOT NULL DEFAULT false,
+    -- The header typ of its access tokens is JWT, not at+jwt.
+    plain_jwt_type              boolean NOT NULL DEFAULT false,
     sequence                    bigint NOT NULL,
     creation_date               timestamptz NOT NULL,
     change_date                 timestamptz NOT NULL,
@@ -184,6 +195,7 @@ CREATE INDEX apps_by_name ON apps (instance_id, name, id);
 CREATE INDEX apps_by_name_folded ON apps (instance_id, name_folded, id);
 CREATE INDEX apps_by_state ON apps (instance_id, state, id);
 CREATE INDEX apps_by_type ON apps (instance_id, type, id);
+CREATE INDEX apps_by_origin ON apps USING gin (web_origins(redirect_uris, additional_origins));
 CREATE INDEX apps_name_trigrams ON apps USING gin (name_folded gin_trgm_ops);
 CREATE TRIGGER apps_counted AFTER INSERT ON apps
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
@@ -214,14 +226,3 @@ CREATE TRIGGER app_keys_uncounted AFTER DELETE ON app_keys
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER app_keys_gone AFTER DELETE ON app_keys REFERENCING OLD TABLE AS gone_rows
     FOR EACH STATEMENT EXECUTE FUNCTION append_removed('app_key', 'project.application.key.removed', 'id', 'appId', 'app_id');
-
--- Roles on a project or on its grant end with it.
-ALTER TABLE memberships
-    ADD CONSTRAINT memberships_project_fkey FOREIGN KEY (instance_id, project_id) REFERENCES projects ON DELETE CASCADE,
-    ADD CONSTRAINT memberships_project_grant_fkey FOREIGN KEY (instance_id, project_grant_id) REFERENCES project_grants ON DELETE CASCADE;
-CREATE INDEX memberships_by_project ON memberships (instance_id, project_id);
-CREATE INDEX memberships_by_project_grant ON memberships (instance_id, project_grant_id);
-
--- Going back would lose all projects.
--- +goose Down
-SELECT 1 / 0 AS "there is no way back from here; restore a backup";

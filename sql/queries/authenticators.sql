@@ -45,9 +45,6 @@ WHERE u.instance_id = @instance_id AND u.id = @id;
 -- name: SameAuthenticator :many
 SELECT id, is_verified FROM authenticators WHERE instance_id = @instance_id AND user_id = @user_id AND type = @type AND address = @address;
 
--- name: DropAuthenticator :exec
-DELETE FROM authenticators WHERE instance_id = @instance_id AND id = @id;
-
 -- name: MessageUser :one
 SELECT preferred_language, display_name FROM users WHERE instance_id = @instance_id AND id = @id;
 

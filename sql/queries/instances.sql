@@ -20,10 +20,10 @@ DELETE FROM events e WHERE e.instance_id = @instance_id AND e.sequence IN (
     ORDER BY o.created_at LIMIT @batch::int
 );
 
--- name: TryLeadSweep :one
--- One node sweeps at a time.
-SELECT pg_try_advisory_xact_lock(hashtextextended('sweep_events', 0))::bool;
-
 -- name: AddSchemaRevision :exec
 INSERT INTO user_schema_revisions (instance_id, schema_id, revision, schema) VALUES (@instance_id, @schema_id, @revision, @schema)
 ON CONFLICT DO NOTHING;
+
+-- name: DeferConstraints :exec
+-- For a transaction that deletes what refers to one another, in whatever order.
+SET CONSTRAINTS ALL DEFERRED;

@@ -9,6 +9,7 @@ package action
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -709,7 +710,7 @@ var File_writ_action_v3alpha_target_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\n" +
-	" writ/action/v3alpha/target.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\"\x8b\x03\n" +
+	" writ/action/v3alpha/target.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xb9\x03\n" +
 	"\x06Target\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12E\n" +
@@ -717,9 +718,10 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x15rest_request_response\x18\x03 \x01(\v2(.writ.action.v3alpha.RestRequestResponseH\x00R\x13restRequestResponse\x12E\n" +
 	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xc8\x01\x01\xaa\x01\a\"\x03\b\x8e\x02*\x00R\atimeout\x12\x1b\n" +
 	"\bis_async\x18\x05 \x01(\bH\x01R\aisAsync\x12.\n" +
-	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnErrorB\x14\n" +
-	"\vtarget_type\x12\x05\xbaH\x02\b\x01B\x10\n" +
-	"\x0eexecution_type\"\x94\x03\n" +
+	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\x1d\xea\xc7\x18\x19\n" +
+	"\atargets\x1a\x06target\"\x06targetB#\n" +
+	"\vtarget_type\x12\x14\xbaH\x02\b\x01\x8a\xc8\x18\vtarget_typeB\x10\n" +
+	"\x0eexecution_type\"\xb2\x03\n" +
 	"\vPatchTarget\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\x04name\x88\x01\x01\x12E\n" +
@@ -728,8 +730,8 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\x8e\x02*\x00R\atimeout\x12\x1b\n" +
 	"\bis_async\x18\x05 \x01(\bH\x01R\aisAsync\x12.\n" +
-	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnErrorB\r\n" +
-	"\vtarget_typeB\x10\n" +
+	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\v\xf2\xc7\x18\atargetsB\x1e\n" +
+	"\vtarget_type\x12\x0f\x8a\xc8\x18\vtarget_typeB\x10\n" +
 	"\x0eexecution_typeB\a\n" +
 	"\x05_name\".\n" +
 	"\vRestWebhook\x12\x1f\n" +
@@ -737,17 +739,17 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"r\b\x10\x01\x18\xe8\a\x88\x01\x01R\x03url\"6\n" +
 	"\x13RestRequestResponse\x12\x1f\n" +
 	"\x03url\x18\x01 \x01(\tB\r\xbaH\n" +
-	"r\b\x10\x01\x18\xe8\a\x88\x01\x01R\x03url\"\x88\x01\n" +
+	"r\b\x10\x01\x18\xe8\a\x88\x01\x01R\x03url\"\x95\x01\n" +
 	"\tGetTarget\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12;\n" +
-	"\x06target\x18\x02 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\"\x9d\x01\n" +
+	"\x06target\x18\x02 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target:\v\xf2\xc7\x18\atargets\"\x9d\x01\n" +
 	"\x12TargetSearchFilter\x12;\n" +
 	"\x04name\x18\x01 \x01(\v2%.writ.action.v3alpha.TargetNameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIdsB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"y\n" +
 	"\x10TargetNameFilter\x12\x1c\n" +
 	"\x04name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x04name\x12G\n" +
-	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.TextFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method*\xd6\x02\n" +
+	"\x06method\x18\x02 \x01(\x0e2%.writ.object.v3alpha.TextFilterMethodB\b\xbaH\x05\x82\x01\x02\x10\x01R\x06method*\xe4\x02\n" +
 	"\x0fTargetFieldName\x12!\n" +
 	"\x1dTARGET_FIELD_NAME_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14TARGET_FIELD_NAME_ID\x10\x01\x12#\n" +
@@ -756,8 +758,8 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x16TARGET_FIELD_NAME_NAME\x10\x04\x12!\n" +
 	"\x1dTARGET_FIELD_NAME_TARGET_TYPE\x10\x05\x12\x19\n" +
 	"\x15TARGET_FIELD_NAME_URL\x10\x06\x12\x1d\n" +
-	"\x19TARGET_FIELD_NAME_TIMEOUT\x10\a\x12\x1b\n" +
-	"\x17TARGET_FIELD_NAME_ASYNC\x10\b\x12(\n" +
+	"\x19TARGET_FIELD_NAME_TIMEOUT\x10\a\x12)\n" +
+	"\x17TARGET_FIELD_NAME_ASYNC\x10\b\x1a\f\x92\xc8\x18\bis_async\x12(\n" +
 	"$TARGET_FIELD_NAME_INTERRUPT_ON_ERROR\x10\tB>Z<github.com/writ-id/writ/gen/proto/writ/action/v3alpha;actionb\x06proto3"
 
 var (

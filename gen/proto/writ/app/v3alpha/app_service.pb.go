@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -3320,7 +3321,7 @@ var File_writ_app_v3alpha_app_service_proto protoreflect.FileDescriptor
 
 const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/app/v3alpha/app_service.proto\x12\x10writ.app.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xc6\x01\n" +
+	"\"writ/app/v3alpha/app_service.proto\x12\x10writ.app.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xe6\x01\n" +
 	"\x03App\x12)\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB\n" +
@@ -3328,13 +3329,14 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04name\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x122\n" +
 	"\x04oidc\x18\x03 \x01(\v2\x1c.writ.app.v3alpha.OIDCConfigH\x00R\x04oidc\x12/\n" +
-	"\x03api\x18\x04 \x01(\v2\x1b.writ.app.v3alpha.APIConfigH\x00R\x03apiB\x0f\n" +
-	"\x06config\x12\x05\xbaH\x02\b\x01\"\xb1\x01\n" +
+	"\x03api\x18\x04 \x01(\v2\x1b.writ.app.v3alpha.APIConfigH\x00R\x03api:\x16\xea\xc7\x18\x12\n" +
+	"\x04apps\x1a\x03app\"\x03appx\x01B\x17\n" +
+	"\x06config\x12\r\xbaH\x02\b\x01\x8a\xc8\x18\x04type\"\xbb\x01\n" +
 	"\bPatchApp\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x01R\x04name\x88\x01\x01\x127\n" +
 	"\x04oidc\x18\x02 \x01(\v2!.writ.app.v3alpha.PatchOIDCConfigH\x00R\x04oidc\x124\n" +
-	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03apiB\b\n" +
+	"\x03api\x18\x03 \x01(\v2 .writ.app.v3alpha.PatchAPIConfigH\x00R\x03api:\b\xf2\xc7\x18\x04appsB\b\n" +
 	"\x06configB\a\n" +
 	"\x05_name\"\xc4\b\n" +
 	"\n" +
@@ -3358,7 +3360,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12\\\n" +
 	"\x12additional_origins\x18\r \x03(\tB-\xbaH*\x92\x01'\x10d\x18\x01\"!r\x1f\x10\x01\x18\xd0\x0f\x92\x02\x17https://app.example.comR\x11additionalOrigins\x12$\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\"\xd0\t\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bR\fplainJwtType\"\xda\t\n" +
 	"\x0fPatchOIDCConfig\x12C\n" +
 	"\rredirect_uris\x18\x01 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\fredirectUris\x12Y\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x01(\v2\x1e.writ.app.v3alpha.RedirectURIsR\x16postLogoutRedirectUris\x12F\n" +
@@ -3380,7 +3382,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"clock_skew\x18\f \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"J\x02\b\x01\"\x02\b\x052\x00R\tclockSkew\x12H\n" +
 	"\x12additional_origins\x18\r \x01(\v2\x19.writ.app.v3alpha.OriginsR\x11additionalOrigins\x12)\n" +
-	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01B\x13\n" +
+	"\x0eplain_jwt_type\x18\x10 \x01(\bH\aR\fplainJwtType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_application_typeB\x13\n" +
 	"\x11_auth_method_typeB\x13\n" +
 	"\x11_development_modeB\x14\n" +
@@ -3390,10 +3392,10 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x1c_id_token_userinfo_assertionB\x11\n" +
 	"\x0f_plain_jwt_type\"e\n" +
 	"\tAPIConfig\x12X\n" +
-	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x82\x01\n" +
+	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\f\xbaH\t\x82\x01\x06\x18\x00\x18\x01\x18\x04R\x0eauthMethodType\"\x8c\x01\n" +
 	"\x0ePatchAPIConfig\x12[\n" +
 	"\x10auth_method_type\x18\x01 \x01(\x0e2 .writ.app.v3alpha.AuthMethodTypeB\n" +
-	"\xbaH\a\x82\x01\x04\x18\x01\x18\x04H\x00R\x0eauthMethodType\x88\x01\x01B\x13\n" +
+	"\xbaH\a\x82\x01\x04\x18\x01\x18\x04H\x00R\x0eauthMethodType\x88\x01\x01:\b\xf2\xc7\x18\x04appsB\x13\n" +
 	"\x11_auth_method_type\"Z\n" +
 	"\fRedirectURIs\x12J\n" +
 	"\x04uris\x18\x01 \x03(\tB6\xbaH3\x92\x010\x10d\x18\x01\"*r(\x10\x01\x18\xd0\x0f\x92\x02 https://app.example.com/callbackR\x04uris\"R\n" +
@@ -3405,7 +3407,7 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\n" +
 	"GrantTypes\x12H\n" +
 	"\x05types\x18\x01 \x03(\x0e2\x1b.writ.app.v3alpha.GrantTypeB\x15\xbaH\x12\x92\x01\x0f\b\x01\x10\n" +
-	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\x82\x04\n" +
+	"\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xa8\x04\n" +
 	"\x06GetApp\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
@@ -3414,13 +3416,13 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x05state\x18\x04 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\x12\x1b\n" +
 	"\tclient_id\x18\x05 \x01(\tR\bclientId\x122\n" +
 	"\x04oidc\x18\x06 \x01(\v2\x1c.writ.app.v3alpha.OIDCConfigH\x00R\x04oidc\x12/\n" +
-	"\x03api\x18\a \x01(\v2\x1b.writ.app.v3alpha.APIConfigH\x00R\x03api\x12'\n" +
-	"\x0fallowed_origins\x18\b \x03(\tR\x0eallowedOrigins\x12%\n" +
-	"\x0enone_compliant\x18\t \x01(\bR\rnoneCompliant\x12T\n" +
+	"\x03api\x18\a \x01(\v2\x1b.writ.app.v3alpha.APIConfigH\x00R\x03api\x12-\n" +
+	"\x0fallowed_origins\x18\b \x03(\tB\x04\x80\xc8\x18\x01R\x0eallowedOrigins\x12+\n" +
+	"\x0enone_compliant\x18\t \x01(\bB\x04\x80\xc8\x18\x01R\rnoneCompliant\x12Z\n" +
 	"\x13compliance_problems\x18\n" +
-	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemR\x12complianceProblems\x12\x18\n" +
-	"\atrusted\x18\v \x01(\bR\atrustedB\b\n" +
-	"\x06config\"R\n" +
+	" \x03(\v2#.writ.app.v3alpha.ComplianceProblemB\x04\x80\xc8\x18\x01R\x12complianceProblems\x12\x18\n" +
+	"\atrusted\x18\v \x01(\bR\atrusted:\b\xf2\xc7\x18\x04appsB\x12\n" +
+	"\x06config\x12\b\x8a\xc8\x18\x04type\"R\n" +
 	"\x11ComplianceProblem\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12+\n" +
 	"\x11localized_message\x18\x02 \x01(\tR\x10localizedMessage\"M\n" +
@@ -3428,16 +3430,17 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04type\x18\x01 \x01(\x0e2\x19.writ.app.v3alpha.AppTypeB\r\xbaH\n" +
 	"\xc8\x01\x01\x82\x01\x04\x10\x01 \x00R\x04type\"U\n" +
 	"\x0eSecretRotation\x12C\n" +
-	"\aoverlap\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$2\x00R\aoverlap\"\x81\x01\n" +
+	"\aoverlap\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$2\x00R\aoverlap\"\xa1\x01\n" +
 	"\x06AppKey\x12M\n" +
 	"\x0fexpiration_date\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\b\xbaH\x05\xb2\x01\x02@\x01R\x0eexpirationDate\x12(\n" +
 	"\n" +
-	"public_key\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x9c\x01R\tpublicKey\"\xaf\x01\n" +
+	"public_key\x18\x02 \x01(\tB\t\xbaH\x06r\x04\x18\xa0\x9c\x01R\tpublicKey:\x1e\xea\xc7\x18\x1a\n" +
+	"\bapp_keys\x1a\x03key\"\aapp_keyx\x02\"\xbd\x01\n" +
 	"\tGetAppKey\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12C\n" +
 	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate\x12\x1d\n" +
 	"\n" +
-	"public_key\x18\x03 \x01(\tR\tpublicKey\"\x83\x03\n" +
+	"public_key\x18\x03 \x01(\tR\tpublicKey:\f\xf2\xc7\x18\bapp_keys\"\x83\x03\n" +
 	"\x0fAppSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12>\n" +

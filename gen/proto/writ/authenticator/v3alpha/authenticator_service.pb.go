@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1569,7 +1570,7 @@ var File_writ_authenticator_v3alpha_authenticator_service_proto protoreflect.Fil
 
 const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"\n" +
-	"6writ/authenticator/v3alpha/authenticator_service.proto\x12\x1awrit.authenticator.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xa3\x02\n" +
+	"6writ/authenticator/v3alpha/authenticator_service.proto\x12\x1awrit.authenticator.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xa3\x02\n" +
 	"\bOTPPhone\x12E\n" +
 	"\x06number\x18\x01 \x01(\tB-\xbaH*r(\x18\x142\x15^[+][1-9][0-9]{5,14}$\x92\x02\f+41791234567R\x06number\x12F\n" +
 	"\tsend_code\x18\x02 \x01(\v2'.writ.authenticator.v3alpha.OTPSendCodeH\x00R\bsendCode\x12L\n" +
@@ -1587,13 +1588,14 @@ const file_writ_authenticator_v3alpha_authenticator_service_proto_rawDesc = "" +
 	"isVerifiedB\x0e\n" +
 	"\fverification\"\r\n" +
 	"\vOTPSendCode\"\x0f\n" +
-	"\rOTPReturnCode\"\xcc\x01\n" +
+	"\rOTPReturnCode\"\x82\x02\n" +
 	"\rAuthenticator\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12@\n" +
 	"\x04type\x18\x02 \x01(\x0e2,.writ.authenticator.v3alpha.SecondFactorTypeR\x04type\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x1f\n" +
 	"\vis_verified\x18\x04 \x01(\bR\n" +
-	"isVerified\"5\n" +
+	"isVerified:4\xea\xc7\x180\n" +
+	"\x0eauthenticators\x1a\rauthenticator\"\x04user*\auser_idh\x01\"5\n" +
 	"\x0eAddTOTPRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\"\x94\x01\n" +

@@ -14,6 +14,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1177,13 +1178,14 @@ var File_writ_domain_v3alpha_domain_service_proto protoreflect.FileDescriptor
 
 const file_writ_domain_v3alpha_domain_service_proto_rawDesc = "" +
 	"\n" +
-	"(writ/domain/v3alpha/domain_service.proto\x12\x13writ.domain.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xe4\x01\n" +
+	"(writ/domain/v3alpha/domain_service.proto\x12\x13writ.domain.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x85\x02\n" +
 	"\x06Domain\x12\x81\x01\n" +
 	"\x06domain\x18\x01 \x01(\tBi\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.comR\x06domain\x12V\n" +
-	"\x0fvalidation_type\x18\x02 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0evalidationType\"~\n" +
+	"\x0fvalidation_type\x18\x02 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0evalidationType:\x1f\xea\xc7\x18\x1b\n" +
+	"\adomains\x1a\x06domain\"\x06domainx\x02\"\x8b\x01\n" +
 	"\vPatchDomain\x12[\n" +
-	"\x0fvalidation_type\x18\x01 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x00R\x0evalidationType\x88\x01\x01B\x12\n" +
-	"\x10_validation_type\"\xcd\x02\n" +
+	"\x0fvalidation_type\x18\x01 \x01(\x0e2#.writ.domain.v3alpha.ValidationTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x00R\x0evalidationType\x88\x01\x01:\v\xf2\xc7\x18\adomainsB\x12\n" +
+	"\x10_validation_type\"\xe0\x02\n" +
 	"\tGetDomain\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x16\n" +
 	"\x06domain\x18\x02 \x01(\tR\x06domain\x12L\n" +
@@ -1192,8 +1194,8 @@ const file_writ_domain_v3alpha_domain_service_proto_rawDesc = "" +
 	"isVerified\x12\x1d\n" +
 	"\n" +
 	"is_primary\x18\x05 \x01(\bR\tisPrimary\x12)\n" +
-	"\x10validation_token\x18\x06 \x01(\tR\x0fvalidationToken\x12/\n" +
-	"\x13validation_location\x18\a \x01(\tR\x12validationLocation\"\xa1\x02\n" +
+	"\x10validation_token\x18\x06 \x01(\tR\x0fvalidationToken\x125\n" +
+	"\x13validation_location\x18\a \x01(\tB\x04\x80\xc8\x18\x01R\x12validationLocation:\v\xf2\xc7\x18\adomains\"\xa1\x02\n" +
 	"\x12DomainSearchFilter\x129\n" +
 	"\x06domain\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x06domain\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12B\n" +

@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -440,34 +441,34 @@ var File_writ_event_v1_authenticator_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_authenticator_proto_rawDesc = "" +
 	"\n" +
-	"!writ/event/v1/authenticator.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"`\n" +
-	"\rUserTOTPAdded\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:$\xd2\xc1\x18 \n" +
-	"\x18user.human.mfa.otp.added\x12\x04user\"f\n" +
-	"\x10UserTOTPVerified\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:'\xd2\xc1\x18#\n" +
-	"\x1buser.human.mfa.otp.verified\x12\x04user\"d\n" +
-	"\x0fUserTOTPRemoved\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:&\xd2\xc1\x18\"\n" +
-	"\x1auser.human.mfa.otp.removed\x12\x04user\"b\n" +
-	"\x0fUserOTPSMSAdded\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:$\xd2\xc1\x18 \n" +
-	"\x18user.human.otp.sms.added\x12\x04user\"h\n" +
-	"\x12UserOTPSMSVerified\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:'\xd2\xc1\x18#\n" +
-	"\x1buser.human.otp.sms.verified\x12\x04user\"f\n" +
-	"\x11UserOTPSMSRemoved\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:&\xd2\xc1\x18\"\n" +
-	"\x1auser.human.otp.sms.removed\x12\x04user\"f\n" +
-	"\x11UserOTPEmailAdded\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:&\xd2\xc1\x18\"\n" +
-	"\x1auser.human.otp.email.added\x12\x04user\"l\n" +
-	"\x14UserOTPEmailVerified\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:)\xd2\xc1\x18%\n" +
-	"\x1duser.human.otp.email.verified\x12\x04user\"j\n" +
-	"\x13UserOTPEmailRemoved\x12)\n" +
-	"\x10authenticator_id\x18\x01 \x01(\tR\x0fauthenticatorId:(\xd2\xc1\x18$\n" +
-	"\x1cuser.human.otp.email.removed\x12\x04userB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"!writ/event/v1/authenticator.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"z\n" +
+	"\rUserTOTPAdded\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:6\xd2\xc1\x18 \n" +
+	"\x18user.human.mfa.otp.added\x12\x04user\xf2\xc7\x18\x0eauthenticators\"\x80\x01\n" +
+	"\x10UserTOTPVerified\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:9\xd2\xc1\x18#\n" +
+	"\x1buser.human.mfa.otp.verified\x12\x04user\xf2\xc7\x18\x0eauthenticators\"~\n" +
+	"\x0fUserTOTPRemoved\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:8\xd2\xc1\x18\"\n" +
+	"\x1auser.human.mfa.otp.removed\x12\x04user\xf2\xc7\x18\x0eauthenticators\"|\n" +
+	"\x0fUserOTPSMSAdded\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:6\xd2\xc1\x18 \n" +
+	"\x18user.human.otp.sms.added\x12\x04user\xf2\xc7\x18\x0eauthenticators\"\x82\x01\n" +
+	"\x12UserOTPSMSVerified\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:9\xd2\xc1\x18#\n" +
+	"\x1buser.human.otp.sms.verified\x12\x04user\xf2\xc7\x18\x0eauthenticators\"\x80\x01\n" +
+	"\x11UserOTPSMSRemoved\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:8\xd2\xc1\x18\"\n" +
+	"\x1auser.human.otp.sms.removed\x12\x04user\xf2\xc7\x18\x0eauthenticators\"\x80\x01\n" +
+	"\x11UserOTPEmailAdded\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:8\xd2\xc1\x18\"\n" +
+	"\x1auser.human.otp.email.added\x12\x04user\xf2\xc7\x18\x0eauthenticators\"\x86\x01\n" +
+	"\x14UserOTPEmailVerified\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId:;\xd2\xc1\x18%\n" +
+	"\x1duser.human.otp.email.verified\x12\x04user\xf2\xc7\x18\x0eauthenticators\"\x84\x01\n" +
+	"\x13UserOTPEmailRemoved\x121\n" +
+	"\x10authenticator_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x0fauthenticatorId::\xd2\xc1\x18$\n" +
+	"\x1cuser.human.otp.email.removed\x12\x04user\xf2\xc7\x18\x0eauthenticatorsB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_authenticator_proto_rawDescOnce sync.Once

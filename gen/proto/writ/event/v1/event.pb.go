@@ -12,6 +12,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1224,7 +1225,7 @@ var File_writ_event_v1_event_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/event/v1/event.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\"C\n" +
+	"\x19writ/event/v1/event.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"C\n" +
 	"\rInstanceAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x1e\xd2\xc1\x18\x1a\n" +
 	"\x0einstance.added\x12\binstance\"4\n" +
@@ -1284,15 +1285,15 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x0fschema_revision\x18\a \x01(\rR\x0eschemaRevision:\x1e\xd2\xc1\x18\x1a\n" +
 	"\x12user.machine.added\x12\x04userB\f\n" +
 	"\n" +
-	"_schema_id\"\x86\x01\n" +
-	"\bPATAdded\x12\x19\n" +
-	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12C\n" +
-	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:\x1a\xd2\xc1\x18\x16\n" +
-	"\x0euser.pat.added\x12\x04user\"E\n" +
+	"_schema_id\"\xa8\x01\n" +
+	"\bPATAdded\x12!\n" +
+	"\btoken_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\atokenId\x12C\n" +
+	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:4\xd2\xc1\x18\x16\n" +
+	"\x0euser.pat.added\x12\x04user\xf2\xc7\x18\x16personal_access_tokens\"g\n" +
 	"\n" +
-	"PATRemoved\x12\x19\n" +
-	"\btoken_id\x18\x01 \x01(\tR\atokenId:\x1c\xd2\xc1\x18\x18\n" +
-	"\x10user.pat.removed\x12\x04user\"\x9c\x02\n" +
+	"PATRemoved\x12!\n" +
+	"\btoken_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\atokenId:6\xd2\xc1\x18\x18\n" +
+	"\x10user.pat.removed\x12\x04user\xf2\xc7\x18\x16personal_access_tokens\"\x9c\x02\n" +
 	"\vTargetAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vtarget_type\x18\x02 \x01(\tR\n" +

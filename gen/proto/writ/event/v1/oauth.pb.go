@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -423,7 +424,7 @@ var File_writ_event_v1_oauth_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_oauth_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/event/v1/oauth.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"\xa7\x01\n" +
+	"\x19writ/event/v1/oauth.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xa7\x01\n" +
 	"\x10OIDCSessionAdded\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1b\n" +
 	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12\x1d\n" +
@@ -448,15 +449,15 @@ const file_writ_event_v1_oauth_proto_rawDesc = "" +
 	"\"oidc_session.refresh_token.renewed\x12\foidc_session\"p\n" +
 	"\x1eOIDCSessionRefreshTokenRevoked\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason:6\xd2\xc1\x182\n" +
-	"\"oidc_session.refresh_token.revoked\x12\foidc_session\"\x81\x01\n" +
-	"\x10UserImpersonated\x12\x1b\n" +
-	"\tclient_id\x18\x01 \x01(\tR\bclientId\x12\x19\n" +
-	"\bactor_id\x18\x02 \x01(\tR\aactorId\x12\x16\n" +
-	"\x06scopes\x18\x03 \x03(\tR\x06scopes:\x1d\xd2\xc1\x18\x19\n" +
-	"\x11user.impersonated\x12\x04user\"R\n" +
-	"\x0eHumanSignedOut\x12\x1d\n" +
+	"\"oidc_session.refresh_token.revoked\x12\foidc_session\"\x93\x01\n" +
+	"\x10UserImpersonated\x12!\n" +
+	"\tclient_id\x18\x01 \x01(\tB\x04\x80\xc8\x18\x01R\bclientId\x12\x1f\n" +
+	"\bactor_id\x18\x02 \x01(\tB\x04\x80\xc8\x18\x01R\aactorId\x12\x1c\n" +
+	"\x06scopes\x18\x03 \x03(\tB\x04\x80\xc8\x18\x01R\x06scopes:\x1d\xd2\xc1\x18\x19\n" +
+	"\x11user.impersonated\x12\x04user\"X\n" +
+	"\x0eHumanSignedOut\x12#\n" +
 	"\n" +
-	"session_id\x18\x01 \x01(\tR\tsessionId:!\xd2\xc1\x18\x1d\n" +
+	"session_id\x18\x01 \x01(\tB\x04\x80\xc8\x18\x01R\tsessionId:!\xd2\xc1\x18\x1d\n" +
 	"\x15user.human.signed.out\x12\x04userB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (

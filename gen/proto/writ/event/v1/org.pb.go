@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -505,7 +506,7 @@ var File_writ_event_v1_org_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_org_proto_rawDesc = "" +
 	"\n" +
-	"\x17writ/event/v1/org.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"F\n" +
+	"\x17writ/event/v1/org.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"F\n" +
 	"\n" +
 	"OrgChanged\x12\x17\n" +
 	"\x04name\x18\x01 \x01(\tH\x00R\x04name\x88\x01\x01:\x16\xd2\xc1\x18\x12\n" +
@@ -517,9 +518,9 @@ const file_writ_event_v1_org_proto_rawDesc = "" +
 	"\x0forg.deactivated\x12\x03org\"$\n" +
 	"\n" +
 	"OrgRemoved:\x16\xd2\xc1\x18\x12\n" +
-	"\vorg.removed\x12\x03org\"X\n" +
-	"\x15InstanceDefaultOrgSet\x12\x15\n" +
-	"\x06org_id\x18\x01 \x01(\tR\x05orgId:(\xd2\xc1\x18$\n" +
+	"\vorg.removed\x12\x03org\"i\n" +
+	"\x15InstanceDefaultOrgSet\x12&\n" +
+	"\x06org_id\x18\x01 \x01(\tB\x0f\xfa\xc7\x18\vdefault_orgR\x05orgId:(\xd2\xc1\x18$\n" +
 	"\x18instance.default.org.set\x12\binstance\"b\n" +
 	"\vDomainAdded\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain\x12\x1f\n" +

@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -889,7 +890,7 @@ var File_writ_event_v1_user_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\n" +
-	"\x18writ/event/v1/user.proto\x12\rwrit.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xd4\t\n" +
+	"\x18writ/event/v1/user.proto\x12\rwrit.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd4\t\n" +
 	"\fHumanChanged\x12\"\n" +
 	"\n" +
 	"given_name\x18\x01 \x01(\tH\x00R\tgivenName\x88\x01\x01\x12$\n" +
@@ -973,20 +974,20 @@ const file_writ_event_v1_user_proto_rawDesc = "" +
 	"\fUserUnlocked:\x19\xd2\xc1\x18\x15\n" +
 	"\ruser.unlocked\x12\x04user\"'\n" +
 	"\vUserRemoved:\x18\xd2\xc1\x18\x14\n" +
-	"\fuser.removed\x12\x04user\"B\n" +
-	"\x0fUserMetadataSet\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key:\x1d\xd2\xc1\x18\x19\n" +
-	"\x11user.metadata.set\x12\x04user\"J\n" +
-	"\x13UserMetadataRemoved\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key:!\xd2\xc1\x18\x1d\n" +
-	"\x15user.metadata.removed\x12\x04user\"\x91\x01\n" +
-	"\x0fMachineKeyAdded\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12C\n" +
-	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:\"\xd2\xc1\x18\x1e\n" +
-	"\x16user.machine.key.added\x12\x04user\"P\n" +
-	"\x11MachineKeyRemoved\x12\x15\n" +
-	"\x06key_id\x18\x01 \x01(\tR\x05keyId:$\xd2\xc1\x18 \n" +
-	"\x18user.machine.key.removed\x12\x04user\"}\n" +
+	"\fuser.removed\x12\x04user\"[\n" +
+	"\x0fUserMetadataSet\x12\x18\n" +
+	"\x03key\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x03key:.\xd2\xc1\x18\x19\n" +
+	"\x11user.metadata.set\x12\x04user\xf2\xc7\x18\ruser_metadata\"c\n" +
+	"\x13UserMetadataRemoved\x12\x18\n" +
+	"\x03key\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x03key:2\xd2\xc1\x18\x1d\n" +
+	"\x15user.metadata.removed\x12\x04user\xf2\xc7\x18\ruser_metadata\"\xa9\x01\n" +
+	"\x0fMachineKeyAdded\x12\x1d\n" +
+	"\x06key_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x05keyId\x12C\n" +
+	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:2\xd2\xc1\x18\x1e\n" +
+	"\x16user.machine.key.added\x12\x04user\xf2\xc7\x18\fmachine_keys\"h\n" +
+	"\x11MachineKeyRemoved\x12\x1d\n" +
+	"\x06key_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\x05keyId:4\xd2\xc1\x18 \n" +
+	"\x18user.machine.key.removed\x12\x04user\xf2\xc7\x18\fmachine_keys\"}\n" +
 	"\x10MachineSecretSet\x12D\n" +
 	"\x10old_secret_until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x0eoldSecretUntil:#\xd2\xc1\x18\x1f\n" +
 	"\x17user.machine.secret.set\x12\x04user\"?\n" +

@@ -14,6 +14,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -3316,44 +3317,46 @@ var File_writ_grant_v3alpha_grant_service_proto protoreflect.FileDescriptor
 
 const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"\n" +
-	"&writ/grant/v3alpha/grant_service.proto\x12\x12writ.grant.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xa5\x01\n" +
+	"&writ/grant/v3alpha/grant_service.proto\x12\x12writ.grant.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xc8\x01\n" +
 	"\x04Role\x12)\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tprojectId\x12%\n" +
 	"\x03key\x18\x02 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\x03key\x12+\n" +
 	"\fdisplay_name\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\vdisplayName\x12\x1e\n" +
-	"\x05group\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05group\"}\n" +
+	"\x05group\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x05group:!\xea\xc7\x18\x1d\n" +
+	"\rproject_roles\x1a\x04role\"\x04rolex\x02\"\x90\x01\n" +
 	"\tPatchRole\x120\n" +
 	"\fdisplay_name\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x00R\vdisplayName\x88\x01\x01\x12#\n" +
-	"\x05group\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x01R\x05group\x88\x01\x01B\x0f\n" +
+	"\x05group\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x01R\x05group\x88\x01\x01:\x11\xf2\xc7\x18\rproject_rolesB\x0f\n" +
 	"\r_display_nameB\b\n" +
-	"\x06_group\"\xb3\x01\n" +
+	"\x06_group\"\xc6\x01\n" +
 	"\aGetRole\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x02 \x01(\tR\tprojectId\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12!\n" +
 	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\x12\x14\n" +
-	"\x05group\x18\x05 \x01(\tR\x05group\"\xa7\x01\n" +
+	"\x05group\x18\x05 \x01(\tR\x05group:\x11\xf2\xc7\x18\rproject_roles\"\xef\x01\n" +
 	"\fProjectGrant\x12)\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tprojectId\x120\n" +
 	"\x0egranted_org_id\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\fgrantedOrgId\x12:\n" +
-	"\trole_keys\x18\x03 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys\"W\n" +
+	"\trole_keys\x18\x03 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys:F\xea\xc7\x18B\n" +
+	"\x0eproject_grants\x1a\rproject grant\"\rproject_grantB\x02idR\x0egranted_org_id\"k\n" +
 	"\x11PatchProjectGrant\x12B\n" +
-	"\trole_keys\x18\x01 \x01(\v2%.writ.grant.v3alpha.ProjectGrantRolesR\broleKeys\"F\n" +
+	"\trole_keys\x18\x01 \x01(\v2%.writ.grant.v3alpha.ProjectGrantRolesR\broleKeys:\x12\xf2\xc7\x18\x0eproject_grants\"F\n" +
 	"\x11ProjectGrantRoles\x121\n" +
-	"\x04keys\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\x04keys\"\xee\x01\n" +
+	"\x04keys\x18\x01 \x03(\tB\x1d\xbaH\x1a\x92\x01\x17\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\x04keys\"\x82\x02\n" +
 	"\x0fGetProjectGrant\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x02 \x01(\tR\tprojectId\x12$\n" +
 	"\x0egranted_org_id\x18\x03 \x01(\tR\fgrantedOrgId\x12\x1b\n" +
 	"\trole_keys\x18\x04 \x03(\tR\broleKeys\x129\n" +
-	"\x05state\x18\x05 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\"\xe9\x01\n" +
+	"\x05state\x18\x05 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state:\x12\xf2\xc7\x18\x0eproject_grants\"\x94\x02\n" +
 	"\tUserGrant\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12)\n" +
@@ -3362,12 +3365,15 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tprojectId\x129\n" +
 	"\x10project_grant_id\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x0eprojectGrantId\x88\x01\x01\x12<\n" +
-	"\trole_keys\x18\x04 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\b\x01\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeysB\x13\n" +
-	"\x11_project_grant_id\"Q\n" +
+	"\trole_keys\x18\x04 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\b\x01\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\broleKeys:)\xea\xc7\x18%\n" +
+	"\vuser_grants\x1a\n" +
+	"user grant\"\n" +
+	"user_grantB\x13\n" +
+	"\x11_project_grant_id\"b\n" +
 	"\x0ePatchUserGrant\x12?\n" +
-	"\trole_keys\x18\x01 \x01(\v2\".writ.grant.v3alpha.UserGrantRolesR\broleKeys\"E\n" +
+	"\trole_keys\x18\x01 \x01(\v2\".writ.grant.v3alpha.UserGrantRolesR\broleKeys:\x0f\xf2\xc7\x18\vuser_grants\"E\n" +
 	"\x0eUserGrantRoles\x123\n" +
-	"\x04keys\x18\x01 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\b\x01\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\x04keys\"\xa2\x02\n" +
+	"\x04keys\x18\x01 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\b\x01\x10\xe8\a\x18\x01\"\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\x04keys\"\xb3\x02\n" +
 	"\fGetUserGrant\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1d\n" +
@@ -3375,7 +3381,7 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"project_id\x18\x03 \x01(\tR\tprojectId\x12-\n" +
 	"\x10project_grant_id\x18\x04 \x01(\tH\x00R\x0eprojectGrantId\x88\x01\x01\x12\x1b\n" +
 	"\trole_keys\x18\x05 \x03(\tR\broleKeys\x129\n" +
-	"\x05state\x18\x06 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05stateB\x13\n" +
+	"\x05state\x18\x06 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state:\x0f\xf2\xc7\x18\vuser_grantsB\x13\n" +
 	"\x11_project_grant_id\"6\n" +
 	"\rRoleKeyFilter\x12%\n" +
 	"\x03key\x18\x01 \x01(\tB\x13\xbaH\x10r\x0e\x10\x01\x18\xc8\x01\x92\x02\x06editorR\x03key\"\x99\x02\n" +
@@ -3414,12 +3420,12 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"\x13SearchRolesResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12H\n" +
 	"\x0esorting_column\x18\x02 \x01(\x0e2!.writ.grant.v3alpha.RoleFieldNameR\rsortingColumn\x123\n" +
-	"\x06result\x18\x03 \x03(\v2\x1b.writ.grant.v3alpha.GetRoleR\x06result\"\xe7\x02\n" +
+	"\x06result\x18\x03 \x03(\v2\x1b.writ.grant.v3alpha.GetRoleR\x06result\"\xed\x02\n" +
 	"\x18ProjectGrantSearchFilter\x12>\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\tprojectId\x12E\n" +
-	"\x0egranted_org_id\x18\x02 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\fgrantedOrgId\x12>\n" +
-	"\brole_key\x18\x03 \x01(\v2!.writ.grant.v3alpha.RoleKeyFilterH\x00R\aroleKey\x128\n" +
+	"\x0egranted_org_id\x18\x02 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\fgrantedOrgId\x12D\n" +
+	"\brole_key\x18\x03 \x01(\v2!.writ.grant.v3alpha.RoleKeyFilterB\x04\x80\xc8\x18\x01H\x00R\aroleKey\x128\n" +
 	"\x05state\x18\x04 \x01(\v2 .writ.object.v3alpha.StateFilterH\x00R\x05state\x129\n" +
 	"\x06in_ids\x18\x05 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIdsB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"j\n" +
@@ -3461,14 +3467,14 @@ const file_writ_grant_v3alpha_grant_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"`\n" +
 	"\x1eDeactivateProjectGrantResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\xda\x03\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"\xe0\x03\n" +
 	"\x15UserGrantSearchFilter\x128\n" +
 	"\auser_id\x18\x01 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x06userId\x12>\n" +
 	"\n" +
 	"project_id\x18\x02 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\tprojectId\x12I\n" +
 	"\x10project_grant_id\x18\x03 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x0eprojectGrantId\x126\n" +
-	"\x06org_id\x18\x04 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x05orgId\x12>\n" +
-	"\brole_key\x18\x05 \x01(\v2!.writ.grant.v3alpha.RoleKeyFilterH\x00R\aroleKey\x128\n" +
+	"\x06org_id\x18\x04 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x05orgId\x12D\n" +
+	"\brole_key\x18\x05 \x01(\v2!.writ.grant.v3alpha.RoleKeyFilterB\x04\x80\xc8\x18\x01H\x00R\aroleKey\x128\n" +
 	"\x05state\x18\x06 \x01(\v2 .writ.object.v3alpha.StateFilterH\x00R\x05state\x129\n" +
 	"\x06in_ids\x18\a \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIdsB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"^\n" +

@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1307,41 +1308,38 @@ var File_writ_instance_v3alpha_instance_service_proto protoreflect.FileDescripto
 
 const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\n" +
-	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x82\x04\n" +
+	",writ/instance/v3alpha/instance_service.proto\x12\x15writ.instance.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xce\x04\n" +
 	"\bInstance\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12\x1f\n" +
-	"\x02id\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x02id\x88\x01\x01\x12\x86\x01\n" +
-	"\x06domain\x18\x03 \x01(\tBi\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.comH\x01R\x06domain\x88\x01\x01\x12<\n" +
-	"\x11organization_name\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\x10organizationName\x88\x01\x01\x128\n" +
-	"\x0forganization_id\x18\x06 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x03R\x0eorganizationId\x88\x01\x01\x126\n" +
-	"\x0eowner_username\x18\x05 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x04R\rownerUsername\x88\x01\x01\x12-\n" +
-	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistrationB\x05\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
+	"\x02id\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01\x12\x8a\x01\n" +
+	"\x06domain\x18\x03 \x01(\tBm\xbaHfrd\x18\xfd\x012K^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$\x92\x02\x11login.example.com\x80\xc8\x18\x01H\x01R\x06domain\x88\x01\x01\x12@\n" +
+	"\x11organization_name\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x02R\x10organizationName\x88\x01\x01\x12<\n" +
+	"\x0forganization_id\x18\x06 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x03R\x0eorganizationId\x88\x01\x01\x12:\n" +
+	"\x0eowner_username\x18\x05 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x04R\rownerUsername\x88\x01\x01\x12-\n" +
+	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration:6\xea\xc7\x182\n" +
+	"\tinstances\x12\rinstance_rows\x1a\binstance\"\binstanceX\x01x\x01B\x05\n" +
 	"\x03_idB\t\n" +
 	"\a_domainB\x14\n" +
 	"\x12_organization_nameB\x12\n" +
 	"\x10_organization_idB\x11\n" +
-	"\x0f_owner_username\"\x88\x01\n" +
+	"\x0f_owner_username\"\x97\x01\n" +
 	"\rPatchInstance\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x122\n" +
-	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01B\a\n" +
+	"\x12allow_registration\x18\x02 \x01(\bH\x01R\x11allowRegistration\x88\x01\x01:\r\xf2\xc7\x18\tinstancesB\a\n" +
 	"\x05_nameB\x15\n" +
-	"\x13_allow_registration\"\x8a\x01\n" +
-	"\x06Limits\x12\x19\n" +
-	"\x05block\x18\x01 \x01(\bH\x00R\x05block\x88\x01\x01\x12[\n" +
+	"\x13_allow_registration\"\xa6\x01\n" +
+	"\x06Limits\x12&\n" +
+	"\x05block\x18\x01 \x01(\bB\v\xfa\xc7\x18\ablockedH\x00R\x05block\x88\x01\x01\x12[\n" +
 	"\x13audit_log_retention\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x06\b\x80\xbc\xe0\xdf\v2\x00R\x11auditLogRetentionB\b\n" +
+	"\"\x06\b\x80\xbc\xe0\xdf\v2\x00R\x11auditLogRetention:\r\xf2\xc7\x18\tinstancesB\b\n" +
 	"\x06_block\"|\n" +
 	"\x0eInstanceLimits\x12+\n" +
 	"\vinstance_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\n" +
 	"instanceId\x12=\n" +
-	"\x06limits\x18\x02 \x01(\v2\x1d.writ.instance.v3alpha.LimitsB\x06\xbaH\x03\xc8\x01\x01R\x06limits\"\xc5\x02\n" +
+	"\x06limits\x18\x02 \x01(\v2\x1d.writ.instance.v3alpha.LimitsB\x06\xbaH\x03\xc8\x01\x01R\x06limits\"\xd4\x02\n" +
 	"\vGetInstance\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12%\n" +
@@ -1350,11 +1348,11 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"defaultOrg\x12\x18\n" +
 	"\ablocked\x18\x05 \x01(\bR\ablocked\x12Q\n" +
 	"\x13audit_log_retention\x18\x06 \x01(\v2\x19.google.protobuf.DurationB\x06\xbaH\x03\xc8\x01\x01R\x11auditLogRetention\x12-\n" +
-	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration\"\x91\x02\n" +
+	"\x12allow_registration\x18\a \x01(\bR\x11allowRegistration:\r\xf2\xc7\x18\tinstances\"\x97\x02\n" +
 	"\x14InstanceSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
-	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x129\n" +
-	"\x06domain\x18\x03 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x06domain\x12;\n" +
+	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12?\n" +
+	"\x06domain\x18\x03 \x01(\v2\x1f.writ.object.v3alpha.TextFilterB\x04\x80\xc8\x18\x01H\x00R\x06domain\x12;\n" +
 	"\ablocked\x18\x04 \x01(\v2\x1f.writ.object.v3alpha.BoolFilterH\x00R\ablockedB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"\\\n" +
 	"\x15CreateInstanceRequest\x12C\n" +

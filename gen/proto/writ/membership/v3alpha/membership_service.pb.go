@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1276,32 +1277,33 @@ var File_writ_membership_v3alpha_membership_service_proto protoreflect.FileDescr
 
 const file_writ_membership_v3alpha_membership_service_proto_rawDesc = "" +
 	"\n" +
-	"0writ/membership/v3alpha/membership_service.proto\x12\x17writ.membership.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xd9\x01\n" +
+	"0writ/membership/v3alpha/membership_service.proto\x12\x17writ.membership.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8e\x02\n" +
 	"\n" +
 	"Membership\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x127\n" +
-	"\x05roles\x18\x02 \x03(\tB!\xbaH\x1e\x92\x01\x1b\b\x01\x102\x18\x01\"\x13r\x11\x10\x01\x18\xc8\x01\x92\x02\tORG_OWNERR\x05roles\x12+\n" +
+	"\x05roles\x18\x02 \x03(\tB!\xbaH\x1e\x92\x01\x1b\b\x01\x102\x18\x01\"\x13r\x11\x10\x01\x18\xc8\x01\x92\x02\tORG_OWNERR\x05roles\x12/\n" +
 	"\n" +
-	"project_id\x18\x03 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\tprojectId\x126\n" +
-	"\x10project_grant_id\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x0eprojectGrantIdB\b\n" +
-	"\x06object\"H\n" +
+	"project_id\x18\x03 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\tprojectId\x12:\n" +
+	"\x10project_grant_id\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x0eprojectGrantId:+\xea\xc7\x18'\n" +
+	"\vmemberships\x1a\n" +
+	"membership\"\n" +
+	"membershipx\x02B\b\n" +
+	"\x06object\"Y\n" +
 	"\x0fPatchMembership\x125\n" +
-	"\x05roles\x18\x01 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x102\x18\x01\"\x13r\x11\x10\x01\x18\xc8\x01\x92\x02\tORG_OWNERR\x05roles\"\xdb\x01\n" +
+	"\x05roles\x18\x01 \x03(\tB\x1f\xbaH\x1c\x92\x01\x19\x102\x18\x01\"\x13r\x11\x10\x01\x18\xc8\x01\x92\x02\tORG_OWNERR\x05roles:\x0f\xf2\xc7\x18\vmemberships\"\xec\x01\n" +
 	"\rGetMembership\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12>\n" +
 	"\x05level\x18\x03 \x01(\x0e2(.writ.membership.v3alpha.MembershipLevelR\x05level\x12\x1b\n" +
 	"\tobject_id\x18\x04 \x01(\tR\bobjectId\x12\x14\n" +
-	"\x05roles\x18\x05 \x03(\tR\x05roles\"\xdf\x02\n" +
+	"\x05roles\x18\x05 \x03(\tR\x05roles:\x0f\xf2\xc7\x18\vmemberships\"\xe5\x02\n" +
 	"\x16MembershipSearchFilter\x128\n" +
 	"\auser_id\x18\x01 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x06userId\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12F\n" +
 	"\x05level\x18\x03 \x01(\v2..writ.membership.v3alpha.MembershipLevelFilterH\x00R\x05level\x12<\n" +
-	"\tobject_id\x18\x04 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\bobjectId\x129\n" +
-	"\x04role\x18\x05 \x01(\v2#.writ.membership.v3alpha.RoleFilterH\x00R\x04roleB\x0f\n" +
+	"\tobject_id\x18\x04 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\bobjectId\x12?\n" +
+	"\x04role\x18\x05 \x01(\v2#.writ.membership.v3alpha.RoleFilterB\x04\x80\xc8\x18\x01H\x00R\x04roleB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"f\n" +
 	"\x15MembershipLevelFilter\x12M\n" +
 	"\x05level\x18\x01 \x01(\x0e2(.writ.membership.v3alpha.MembershipLevelB\r\xbaH\n" +

@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1274,29 +1275,29 @@ var File_writ_org_v3alpha_organization_service_proto protoreflect.FileDescriptor
 
 const file_writ_org_v3alpha_organization_service_proto_rawDesc = "" +
 	"\n" +
-	"+writ/org/v3alpha/organization_service.proto\x12\x10writ.org.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"V\n" +
+	"+writ/org/v3alpha/organization_service.proto\x12\x10writ.org.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9b\x01\n" +
 	"\fOrganization\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12\x1f\n" +
-	"\x02id\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x02id\x88\x01\x01B\x05\n" +
-	"\x03_id\"A\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
+	"\x02id\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01:?\xea\xc7\x18;\n" +
+	"\rorganizations\x12\x11organization_rows\x1a\forganization\"\x03org2\x02idx\x01B\x05\n" +
+	"\x03_id\"T\n" +
 	"\x11PatchOrganization\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01B\a\n" +
-	"\x05_name\"\xe6\x01\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01:\x11\xf2\xc7\x18\rorganizationsB\a\n" +
+	"\x05_name\"\xf9\x01\n" +
 	"\x0fGetOrganization\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x129\n" +
 	"\x05state\x18\x03 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\x12%\n" +
 	"\x0eprimary_domain\x18\x04 \x01(\tR\rprimaryDomain\x12\x1d\n" +
 	"\n" +
-	"is_default\x18\x05 \x01(\bR\tisDefault\"\x92\x02\n" +
+	"is_default\x18\x05 \x01(\bR\tisDefault:\x11\xf2\xc7\x18\rorganizations\"\x98\x02\n" +
 	"\x18OrganizationSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x128\n" +
-	"\x05state\x18\x03 \x01(\v2 .writ.object.v3alpha.StateFilterH\x00R\x05state\x129\n" +
-	"\x06domain\x18\x04 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x06domainB\x0f\n" +
+	"\x05state\x18\x03 \x01(\v2 .writ.object.v3alpha.StateFilterH\x00R\x05state\x12?\n" +
+	"\x06domain\x18\x04 \x01(\v2\x1f.writ.object.v3alpha.TextFilterB\x04\x80\xc8\x18\x01H\x00R\x06domainB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"g\n" +
 	"\x19CreateOrganizationRequest\x12J\n" +
 	"\forganization\x18\x02 \x01(\v2\x1e.writ.org.v3alpha.OrganizationB\x06\xbaH\x03\xc8\x01\x01R\forganization\"\\\n" +

@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1176,26 +1177,26 @@ var File_writ_project_v3alpha_project_service_proto protoreflect.FileDescriptor
 
 const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\n" +
-	"*writ/project/v3alpha/project_service.proto\x12\x14writ.project.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xe1\x01\n" +
+	"*writ/project/v3alpha/project_service.proto\x12\x14writ.project.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x8d\x02\n" +
 	"\aProject\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12\x1f\n" +
-	"\x02id\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x02id\x88\x01\x01\x124\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12#\n" +
+	"\x02id\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x00R\x02id\x88\x01\x01\x124\n" +
 	"\x16project_role_assertion\x18\x03 \x01(\bR\x14projectRoleAssertion\x12,\n" +
 	"\x12project_role_check\x18\x04 \x01(\bR\x10projectRoleCheck\x12*\n" +
-	"\x11has_project_check\x18\x05 \x01(\bR\x0fhasProjectCheckB\x05\n" +
-	"\x03_id\"\xa3\x02\n" +
+	"\x11has_project_check\x18\x05 \x01(\bR\x0fhasProjectCheck:&\xea\xc7\x18\"\n" +
+	"\bprojects\x1a\aproject\"\aproject:\x02idx\x01B\x05\n" +
+	"\x03_id\"\xb1\x02\n" +
 	"\fPatchProject\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x129\n" +
 	"\x16project_role_assertion\x18\x02 \x01(\bH\x01R\x14projectRoleAssertion\x88\x01\x01\x121\n" +
 	"\x12project_role_check\x18\x03 \x01(\bH\x02R\x10projectRoleCheck\x88\x01\x01\x12/\n" +
-	"\x11has_project_check\x18\x04 \x01(\bH\x03R\x0fhasProjectCheck\x88\x01\x01B\a\n" +
+	"\x11has_project_check\x18\x04 \x01(\bH\x03R\x0fhasProjectCheck\x88\x01\x01:\f\xf2\xc7\x18\bprojectsB\a\n" +
 	"\x05_nameB\x19\n" +
 	"\x17_project_role_assertionB\x15\n" +
 	"\x13_project_role_checkB\x14\n" +
-	"\x12_has_project_check\"\xab\x02\n" +
+	"\x12_has_project_check\"\xb9\x02\n" +
 	"\n" +
 	"GetProject\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
@@ -1203,7 +1204,7 @@ const file_writ_project_v3alpha_project_service_proto_rawDesc = "" +
 	"\x05state\x18\x03 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\x124\n" +
 	"\x16project_role_assertion\x18\x04 \x01(\bR\x14projectRoleAssertion\x12,\n" +
 	"\x12project_role_check\x18\x05 \x01(\bR\x10projectRoleCheck\x12*\n" +
-	"\x11has_project_check\x18\x06 \x01(\bR\x0fhasProjectCheck\"\x8a\x02\n" +
+	"\x11has_project_check\x18\x06 \x01(\bR\x0fhasProjectCheck:\f\xf2\xc7\x18\bprojects\"\x8a\x02\n" +
 	"\x13ProjectSearchFilter\x125\n" +
 	"\x04name\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.NameFilterH\x00R\x04name\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x128\n" +

@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1249,28 +1250,29 @@ var File_writ_schema_v3alpha_schema_service_proto protoreflect.FileDescriptor
 
 const file_writ_schema_v3alpha_schema_service_proto_rawDesc = "" +
 	"\n" +
-	"(writ/schema/v3alpha/schema_service.proto\x12\x13writ.schema.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xdb\x01\n" +
+	"(writ/schema/v3alpha/schema_service.proto\x12\x13writ.schema.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x89\x02\n" +
 	"\n" +
 	"UserSchema\x12\x1e\n" +
 	"\x04type\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04type\x127\n" +
 	"\x06schema\x18\x02 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\x06schema\x12t\n" +
-	"\x17possible_authenticators\x18\x03 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x16possibleAuthenticators\"\xd6\x01\n" +
+	"\x17possible_authenticators\x18\x03 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x16possibleAuthenticators:,\xea\xc7\x18(\n" +
+	"\fuser_schemas\x1a\vuser schema\"\vuser_schema\"\xe8\x01\n" +
 	"\x0fPatchUserSchema\x12#\n" +
 	"\x04type\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04type\x88\x01\x01\x12/\n" +
 	"\x06schema\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06schema\x12d\n" +
-	"\x17possible_authenticators\x18\x03 \x01(\v2+.writ.schema.v3alpha.PossibleAuthenticatorsR\x16possibleAuthenticatorsB\a\n" +
+	"\x17possible_authenticators\x18\x03 \x01(\v2+.writ.schema.v3alpha.PossibleAuthenticatorsR\x16possibleAuthenticators:\x10\xf2\xc7\x18\fuser_schemasB\a\n" +
 	"\x05_type\"k\n" +
 	"\x16PossibleAuthenticators\x12Q\n" +
-	"\x05types\x18\x01 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xd4\x02\n" +
+	"\x05types\x18\x01 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeB\x13\xbaH\x10\x92\x01\r\x10\b\x18\x01\"\a\x82\x01\x04\x10\x01 \x00R\x05types\"\xe6\x02\n" +
 	"\rGetUserSchema\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x127\n" +
 	"\x06schema\x18\x03 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\x06schema\x12_\n" +
 	"\x17possible_authenticators\x18\x04 \x03(\x0e2&.writ.schema.v3alpha.AuthenticatorTypeR\x16possibleAuthenticators\x129\n" +
 	"\x05state\x18\x05 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\x12\x1a\n" +
-	"\brevision\x18\x06 \x01(\rR\brevision\"\xd5\x01\n" +
+	"\brevision\x18\x06 \x01(\rR\brevision:\x10\xf2\xc7\x18\fuser_schemas\"\xd5\x01\n" +
 	"\x16UserSchemaSearchFilter\x125\n" +
 	"\x04type\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x04type\x129\n" +
 	"\x06in_ids\x18\x02 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x128\n" +

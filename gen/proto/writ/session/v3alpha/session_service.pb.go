@@ -13,6 +13,7 @@ import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -2071,21 +2072,22 @@ var File_writ_session_v3alpha_session_service_proto protoreflect.FileDescriptor
 
 const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\n" +
-	"*writ/session/v3alpha/session_service.proto\x12\x14writ.session.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\xb6\x03\n" +
-	"\aSession\x124\n" +
-	"\x06checks\x18\x01 \x01(\v2\x1c.writ.session.v3alpha.ChecksR\x06checks\x12m\n" +
-	"\bmetadata\x18\x02 \x03(\v2+.writ.session.v3alpha.Session.MetadataEntryB$\xbaH!\x9a\x01\x1e\x102\"\x13r\x11\x10\x01\x18\xc8\x012\n" +
-	"^[^\\x00]*$*\x05z\x03\x18\xa0\x1fR\bmetadata\x12@\n" +
+	"*writ/session/v3alpha/session_service.proto\x12\x14writ.session.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xfa\x03\n" +
+	"\aSession\x12:\n" +
+	"\x06checks\x18\x01 \x01(\v2\x1c.writ.session.v3alpha.ChecksB\x04\x80\xc8\x18\x01R\x06checks\x12q\n" +
+	"\bmetadata\x18\x02 \x03(\v2+.writ.session.v3alpha.Session.MetadataEntryB(\xbaH!\x9a\x01\x1e\x102\"\x13r\x11\x10\x01\x18\xc8\x012\n" +
+	"^[^\\x00]*$*\x05z\x03\x18\xa0\x1f\x80\xc8\x18\x01R\bmetadata\x12F\n" +
 	"\n" +
-	"challenges\x18\x03 \x01(\v2 .writ.session.v3alpha.ChallengesR\n" +
+	"challenges\x18\x03 \x01(\v2 .writ.session.v3alpha.ChallengesB\x04\x80\xc8\x18\x01R\n" +
 	"challenges\x12>\n" +
 	"\n" +
-	"user_agent\x18\x04 \x01(\v2\x1f.writ.session.v3alpha.UserAgentR\tuserAgent\x12G\n" +
-	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
-	"\"\x06\b\x80\x86\xb0\x96\x01*\x00R\blifetime\x1a;\n" +
+	"user_agent\x18\x04 \x01(\v2\x1f.writ.session.v3alpha.UserAgentR\tuserAgent\x12K\n" +
+	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x14\xbaH\r\xaa\x01\n" +
+	"\"\x06\b\x80\x86\xb0\x96\x01*\x00\x80\xc8\x18\x01R\blifetime\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\xc8\x03\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:.\xea\xc7\x18*\n" +
+	"\bsessions\x12\fsession_rows\x1a\asession\"\asession\"\xc8\x03\n" +
 	"\fPatchSession\x124\n" +
 	"\x06checks\x18\x01 \x01(\v2\x1c.writ.session.v3alpha.ChecksR\x06checks\x12r\n" +
 	"\bmetadata\x18\x02 \x03(\v20.writ.session.v3alpha.PatchSession.MetadataEntryB$\xbaH!\x9a\x01\x1e\x102\"\x13r\x11\x10\x01\x18\xc8\x012\n" +
@@ -2139,25 +2141,25 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\n" +
 	"\b_otp_smsB\f\n" +
 	"\n" +
-	"_otp_email\"\x81\x01\n" +
+	"_otp_email\"\x8f\x01\n" +
 	"\tUserAgent\x12/\n" +
 	"\x0efingerprint_id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\rfingerprintId\x12\x17\n" +
 	"\x02ip\x18\x02 \x01(\tB\a\xbaH\x04r\x02\x18-R\x02ip\x12*\n" +
-	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\"\xc0\x04\n" +
+	"\vdescription\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription:\f\xf2\xc7\x18\bsessions\"\xda\x04\n" +
 	"\n" +
 	"GetSession\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x128\n" +
-	"\x05state\x18\x02 \x01(\x0e2\".writ.session.v3alpha.SessionStateR\x05state\x12\x18\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12>\n" +
+	"\x05state\x18\x02 \x01(\x0e2\".writ.session.v3alpha.SessionStateB\x04\x80\xc8\x18\x01R\x05state\x12\x18\n" +
 	"\acreator\x18\x03 \x01(\tR\acreator\x12G\n" +
 	"\rcreation_date\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\x12C\n" +
 	"\x0fexpiration_date\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate\x12F\n" +
 	"\n" +
-	"user_agent\x18\x06 \x01(\v2\x1f.writ.session.v3alpha.UserAgentB\x06\xbaH\x03\xc8\x01\x01R\tuserAgent\x12J\n" +
-	"\bmetadata\x18\a \x03(\v2..writ.session.v3alpha.GetSession.MetadataEntryR\bmetadata\x12?\n" +
+	"user_agent\x18\x06 \x01(\v2\x1f.writ.session.v3alpha.UserAgentB\x06\xbaH\x03\xc8\x01\x01R\tuserAgent\x12P\n" +
+	"\bmetadata\x18\a \x03(\v2..writ.session.v3alpha.GetSession.MetadataEntryB\x04\x80\xc8\x18\x01R\bmetadata\x12?\n" +
 	"\afactors\x18\b \x01(\v2\x1d.writ.session.v3alpha.FactorsB\x06\xbaH\x03\xc8\x01\x01R\afactors\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01\"\x9d\x02\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:\f\xf2\xc7\x18\bsessions\"\x9d\x02\n" +
 	"\aFactors\x124\n" +
 	"\x04user\x18\x01 \x01(\v2 .writ.session.v3alpha.UserFactorR\x04user\x128\n" +
 	"\bpassword\x18\x02 \x01(\v2\x1c.writ.session.v3alpha.FactorR\bpassword\x120\n" +

@@ -9,6 +9,7 @@ package user
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -612,15 +613,16 @@ var File_writ_user_v3alpha_metadata_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_metadata_proto_rawDesc = "" +
 	"\n" +
-	" writ/user/v3alpha/metadata.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a writ/object/v3alpha/object.proto\"1\n" +
+	" writ/user/v3alpha/metadata.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"j\n" +
 	"\fUserMetadata\x12!\n" +
-	"\x05value\x18\x01 \x01(\fB\v\xbaH\bz\x06\x10\x01\x18\x80\x90\x03R\x05value\"y\n" +
+	"\x05value\x18\x01 \x01(\fB\v\xbaH\bz\x06\x10\x01\x18\x80\x90\x03R\x05value:7\xea\xc7\x183\n" +
+	"\ruser_metadata\x1a\bmetadata\"\x04user*\auser_idb\auser_idh\x01\"\x94\x01\n" +
 	"\x0fGetUserMetadata\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"`\n" +
-	"\x18UserMetadataSearchFilter\x123\n" +
-	"\x03key\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x03keyB\x0f\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x18\n" +
+	"\x03key\x18\x02 \x01(\tB\x06\xfa\xc7\x18\x02idR\x03key\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value:\x11\xf2\xc7\x18\ruser_metadata\"h\n" +
+	"\x18UserMetadataSearchFilter\x12;\n" +
+	"\x03key\x18\x01 \x01(\v2\x1f.writ.object.v3alpha.TextFilterB\x06\xfa\xc7\x18\x02idH\x00R\x03keyB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"\xa0\x01\n" +
 	"\x16SetUserMetadataRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
@@ -646,10 +648,10 @@ const file_writ_user_v3alpha_metadata_proto_rawDesc = "" +
 	"\x1aSearchUserMetadataResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12O\n" +
 	"\x0esorting_column\x18\x02 \x01(\x0e2(.writ.user.v3alpha.UserMetadataFieldNameR\rsortingColumn\x12:\n" +
-	"\x06result\x18\x03 \x03(\v2\".writ.user.v3alpha.GetUserMetadataR\x06result*\xb9\x01\n" +
+	"\x06result\x18\x03 \x03(\v2\".writ.user.v3alpha.GetUserMetadataR\x06result*\xc1\x01\n" +
 	"\x15UserMetadataFieldName\x12(\n" +
-	"$USER_METADATA_FIELD_NAME_UNSPECIFIED\x10\x00\x12 \n" +
-	"\x1cUSER_METADATA_FIELD_NAME_KEY\x10\x01\x12*\n" +
+	"$USER_METADATA_FIELD_NAME_UNSPECIFIED\x10\x00\x12(\n" +
+	"\x1cUSER_METADATA_FIELD_NAME_KEY\x10\x01\x1a\x06\x92\xc8\x18\x02id\x12*\n" +
 	"&USER_METADATA_FIELD_NAME_CREATION_DATE\x10\x02\x12(\n" +
 	"$USER_METADATA_FIELD_NAME_CHANGE_DATE\x10\x03B:Z8github.com/writ-id/writ/gen/proto/writ/user/v3alpha;userb\x06proto3"
 

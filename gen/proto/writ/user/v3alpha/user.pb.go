@@ -9,6 +9,7 @@ package user
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -2612,24 +2613,25 @@ var File_writ_user_v3alpha_user_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\"\xe0\x02\n" +
+	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd0\x03\n" +
 	"\x04User\x12,\n" +
-	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12A\n" +
-	"\x02id\x18\x02 \x01(\tB,\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$H\x01R\x02id\x88\x01\x01\x120\n" +
+	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12E\n" +
+	"\x02id\x18\x02 \x01(\tB0\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$\x80\xc8\x18\x01H\x01R\x02id\x88\x01\x01\x120\n" +
 	"\x05human\x18\x03 \x01(\v2\x18.writ.user.v3alpha.HumanH\x00R\x05human\x126\n" +
-	"\aservice\x18\x04 \x01(\v2\x1a.writ.user.v3alpha.ServiceH\x00R\aservice\x12,\n" +
-	"\tschema_id\x18\x05 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x02R\bschemaId\x88\x01\x01\x12+\n" +
-	"\x04data\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x04dataB\r\n" +
-	"\x04type\x12\x05\xbaH\x02\b\x01B\x05\n" +
+	"\aservice\x18\x04 \x01(\v2\x1a.writ.user.v3alpha.ServiceH\x00R\aservice\x120\n" +
+	"\tschema_id\x18\x05 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\x80\xc8\x18\x01H\x02R\bschemaId\x88\x01\x01\x121\n" +
+	"\x04data\x18\x06 \x01(\v2\x17.google.protobuf.StructB\x04\x80\xc8\x18\x01R\x04data:S\xea\xc7\x18O\n" +
+	"\x05users\x12\tuser_rows\x1a\x04user\"\x04userJ\x02idh\x01r\n" +
+	"generationx\x01\x82\x01\x05state\x82\x01\tuser_type\x82\x01\x06org_idB\x1a\n" +
+	"\x04type\x12\x12\xbaH\x02\b\x01\x8a\xc8\x18\tuser_typeB\x05\n" +
 	"\x03_idB\f\n" +
 	"\n" +
-	"_schema_id\"\x8c\x02\n" +
+	"_schema_id\"\x92\x02\n" +
 	"\x05Human\x124\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x12.\n" +
 	"\x05email\x18\x02 \x01(\v2\x18.writ.user.v3alpha.EmailR\x05email\x12.\n" +
-	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneR\x05phone\x127\n" +
-	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordR\bpassword\x124\n" +
+	"\x05phone\x18\x03 \x01(\v2\x18.writ.user.v3alpha.PhoneR\x05phone\x12=\n" +
+	"\bpassword\x18\x04 \x01(\v2\x1b.writ.user.v3alpha.PasswordB\x04\x80\xc8\x18\x01R\bpassword\x124\n" +
 	"\aaddress\x18\x05 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"\xee\x06\n" +
 	"\aProfile\x12'\n" +
 	"\n" +
@@ -2659,14 +2661,14 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x06region\x18\x03 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\x06region\x12(\n" +
 	"\vpostal_code\x18\x04 \x01(\tB\a\xbaH\x04r\x02\x182R\n" +
 	"postalCode\x12\"\n" +
-	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\x85\x01\n" +
-	"\x05Email\x12[\n" +
-	"\aaddress\x18\x01 \x01(\tBA\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.comR\aaddress\x12\x1f\n" +
-	"\vis_verified\x18\x02 \x01(\bR\n" +
-	"isVerified\"n\n" +
-	"\x05Phone\x12D\n" +
-	"\x06number\x18\x01 \x01(\tB,\xbaH)r'\x18\x142\x14^\\+[1-9][0-9]{1,14}$\x92\x02\f+41441234567R\x06number\x12\x1f\n" +
-	"\vis_verified\x18\x02 \x01(\bR\n" +
+	"\acountry\x18\x05 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01R\acountry\"\xa5\x01\n" +
+	"\x05Email\x12d\n" +
+	"\aaddress\x18\x01 \x01(\tBJ\xbaH>r<\x18\xc8\x012%^[!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135}$\x92\x02\x0fada@example.com\xfa\xc7\x18\x05emailR\aaddress\x126\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_email_verifiedR\n" +
+	"isVerified\"\x8e\x01\n" +
+	"\x05Phone\x12M\n" +
+	"\x06number\x18\x01 \x01(\tB5\xbaH)r'\x18\x142\x14^\\+[1-9][0-9]{1,14}$\x92\x02\f+41441234567\xfa\xc7\x18\x05phoneR\x06number\x126\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_phone_verifiedR\n" +
 	"isVerified\"\xa8\x01\n" +
 	"\bPassword\x12A\n" +
 	"\x05plain\x18\x01 \x01(\tB)\xbaH&r$\x10\b\x18\xe8\a\x92\x02\x1ccorrect horse battery stapleH\x00R\x05plain\x12 \n" +
@@ -2681,29 +2683,28 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x0fchange_required\x18\x03 \x01(\bR\x0echangeRequired\x128\n" +
 	"\x10current_password\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x01R\x0fcurrentPassword\x88\x01\x01B\x0e\n" +
 	"\x05value\x12\x05\xbaH\x02\b\x01B\x13\n" +
-	"\x11_current_password\"\xb1\x01\n" +
-	"\aService\x12\x1e\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12*\n" +
+	"\x11_current_password\"\xc1\x01\n" +
+	"\aService\x12.\n" +
+	"\x04name\x18\x01 \x01(\tB\x1a\xbaH\ar\x05\x10\x01\x18\xc8\x01\xfa\xc7\x18\fdisplay_nameR\x04name\x12*\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03R\vdescription\x12Z\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\"\xae\x02\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01R\x0faccessTokenType\"\xc3\x02\n" +
 	"\tPatchUser\x121\n" +
 	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaH\x01R\busername\x88\x01\x01\x125\n" +
 	"\x05human\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.PatchHumanH\x00R\x05human\x12;\n" +
-	"\aservice\x18\x03 \x01(\v2\x1f.writ.user.v3alpha.PatchServiceH\x00R\aservice\x12*\n" +
-	"\tschema_id\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xc8\x01H\x02R\bschemaId\x88\x01\x01\x12+\n" +
-	"\x04data\x18\x05 \x01(\v2\x17.google.protobuf.StructR\x04dataB\x06\n" +
+	"\aservice\x18\x03 \x01(\v2\x1f.writ.user.v3alpha.PatchServiceH\x00R\aservice\x12.\n" +
+	"\tschema_id\x18\x04 \x01(\tB\f\xbaH\x05r\x03\x18\xc8\x01\x80\xc8\x18\x01H\x02R\bschemaId\x88\x01\x01\x121\n" +
+	"\x04data\x18\x05 \x01(\v2\x17.google.protobuf.StructB\x04\x80\xc8\x18\x01R\x04data:\t\xf2\xc7\x18\x05usersB\x06\n" +
 	"\x04typeB\v\n" +
 	"\t_usernameB\f\n" +
 	"\n" +
-	"_schema_id\"\xc8\x02\n" +
+	"_schema_id\"\xd3\x02\n" +
 	"\n" +
 	"PatchHuman\x129\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1f.writ.user.v3alpha.PatchProfileR\aprofile\x123\n" +
 	"\x05email\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.PatchEmailR\x05email\x123\n" +
 	"\x05phone\x18\x03 \x01(\v2\x1d.writ.user.v3alpha.PatchPhoneR\x05phone\x12=\n" +
 	"\x18password_change_required\x18\x04 \x01(\bH\x00R\x16passwordChangeRequired\x88\x01\x01\x129\n" +
-	"\aaddress\x18\x05 \x01(\v2\x1f.writ.user.v3alpha.PatchAddressR\aaddressB\x1b\n" +
+	"\aaddress\x18\x05 \x01(\v2\x1f.writ.user.v3alpha.PatchAddressR\aaddress:\t\xf2\xc7\x18\x05usersB\x1b\n" +
 	"\x19_password_change_required\"\xea\b\n" +
 	"\fPatchProfile\x12,\n" +
 	"\n" +
@@ -2754,30 +2755,29 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\a_regionB\x0e\n" +
 	"\f_postal_codeB\n" +
 	"\n" +
-	"\b_country\"\xb3\x01\n" +
+	"\b_country\"\xd3\x01\n" +
 	"\n" +
-	"PatchEmail\x12c\n" +
-	"\aaddress\x18\x01 \x01(\tBD\xbaHAr?\x18\xc8\x012(^([!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135})?$\x92\x02\x0fada@example.comH\x00R\aaddress\x88\x01\x01\x12$\n" +
-	"\vis_verified\x18\x02 \x01(\bH\x01R\n" +
+	"PatchEmail\x12l\n" +
+	"\aaddress\x18\x01 \x01(\tBM\xbaHAr?\x18\xc8\x012(^([!-?A-~]{1,64}@[A-Za-z0-9.-]{1,135})?$\x92\x02\x0fada@example.com\xfa\xc7\x18\x05emailH\x00R\aaddress\x88\x01\x01\x12;\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_email_verifiedH\x01R\n" +
 	"isVerified\x88\x01\x01B\n" +
 	"\n" +
 	"\b_addressB\x0e\n" +
-	"\f_is_verified\"\x9b\x01\n" +
+	"\f_is_verified\"\xbb\x01\n" +
 	"\n" +
-	"PatchPhone\x12L\n" +
-	"\x06number\x18\x01 \x01(\tB/\xbaH,r*\x18\x142\x17^(\\+[1-9][0-9]{1,14})?$\x92\x02\f+41441234567H\x00R\x06number\x88\x01\x01\x12$\n" +
-	"\vis_verified\x18\x02 \x01(\bH\x01R\n" +
+	"PatchPhone\x12U\n" +
+	"\x06number\x18\x01 \x01(\tB8\xbaH,r*\x18\x142\x17^(\\+[1-9][0-9]{1,14})?$\x92\x02\f+41441234567\xfa\xc7\x18\x05phoneH\x00R\x06number\x88\x01\x01\x12;\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_phone_verifiedH\x01R\n" +
 	"isVerified\x88\x01\x01B\t\n" +
 	"\a_numberB\x0e\n" +
-	"\f_is_verified\"\xf4\x01\n" +
-	"\fPatchService\x12#\n" +
-	"\x04name\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12/\n" +
+	"\f_is_verified\"\x8f\x02\n" +
+	"\fPatchService\x123\n" +
+	"\x04name\x18\x01 \x01(\tB\x1a\xbaH\ar\x05\x10\x01\x18\xc8\x01\xfa\xc7\x18\fdisplay_nameH\x00R\x04name\x88\x01\x01\x12/\n" +
 	"\vdescription\x18\x02 \x01(\tB\b\xbaH\x05r\x03\x18\xf4\x03H\x01R\vdescription\x88\x01\x01\x12_\n" +
-	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01B\a\n" +
+	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeB\b\xbaH\x05\x82\x01\x02\x10\x01H\x02R\x0faccessTokenType\x88\x01\x01:\t\xf2\xc7\x18\x05usersB\a\n" +
 	"\x05_nameB\x0e\n" +
 	"\f_descriptionB\x14\n" +
-	"\x12_access_token_type\"\x83\x04\n" +
+	"\x12_access_token_type\"\xa3\x04\n" +
 	"\aGetUser\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1a\n" +
 	"\busername\x18\x02 \x01(\tR\busername\x12\x1d\n" +
@@ -2790,46 +2790,47 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\aservice\x18\b \x01(\v2\x1d.writ.user.v3alpha.GetServiceH\x00R\aservice\x12\x1b\n" +
 	"\tschema_id\x18\t \x01(\tR\bschemaId\x12'\n" +
 	"\x0fschema_revision\x18\n" +
-	" \x01(\rR\x0eschemaRevision\x12+\n" +
-	"\x04data\x18\v \x01(\v2\x17.google.protobuf.StructR\x04dataB\x06\n" +
-	"\x04type\"\xdd\x02\n" +
+	" \x01(\rR\x0eschemaRevision\x121\n" +
+	"\x04data\x18\v \x01(\v2\x17.google.protobuf.StructB\x04\x80\xc8\x18\x01R\x04data:\t\xf2\xc7\x18\x05usersB\x15\n" +
+	"\x04type\x12\r\x8a\xc8\x18\tuser_type\"\xdd\x02\n" +
 	"\bGetHuman\x124\n" +
 	"\aprofile\x18\x01 \x01(\v2\x1a.writ.user.v3alpha.ProfileR\aprofile\x121\n" +
 	"\x05email\x18\x02 \x01(\v2\x1b.writ.user.v3alpha.GetEmailR\x05email\x121\n" +
 	"\x05phone\x18\x03 \x01(\v2\x1b.writ.user.v3alpha.GetPhoneR\x05phone\x12E\n" +
 	"\x10password_changed\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0fpasswordChanged\x128\n" +
 	"\x18password_change_required\x18\x05 \x01(\bR\x16passwordChangeRequired\x124\n" +
-	"\aaddress\x18\x06 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"E\n" +
-	"\bGetEmail\x12\x18\n" +
-	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x1f\n" +
-	"\vis_verified\x18\x02 \x01(\bR\n" +
-	"isVerified\"C\n" +
-	"\bGetPhone\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\tR\x06number\x12\x1f\n" +
-	"\vis_verified\x18\x02 \x01(\bR\n" +
-	"isVerified\"\xb3\x01\n" +
+	"\aaddress\x18\x06 \x01(\v2\x1a.writ.user.v3alpha.AddressR\aaddress\"g\n" +
+	"\bGetEmail\x12#\n" +
+	"\aaddress\x18\x01 \x01(\tB\t\xfa\xc7\x18\x05emailR\aaddress\x126\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_email_verifiedR\n" +
+	"isVerified\"e\n" +
+	"\bGetPhone\x12!\n" +
+	"\x06number\x18\x01 \x01(\tB\t\xfa\xc7\x18\x05phoneR\x06number\x126\n" +
+	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_phone_verifiedR\n" +
+	"isVerified\"\xc5\x01\n" +
 	"\n" +
-	"GetService\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
+	"GetService\x12$\n" +
+	"\x04name\x18\x01 \x01(\tB\x10\xfa\xc7\x18\fdisplay_nameR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12P\n" +
 	"\x11access_token_type\x18\x03 \x01(\x0e2$.writ.object.v3alpha.AccessTokenTypeR\x0faccessTokenType\x12\x1d\n" +
 	"\n" +
-	"has_secret\x18\x04 \x01(\bR\thasSecret\"\xa1\a\n" +
+	"has_secret\x18\x04 \x01(\bR\thasSecret\"\xe0\a\n" +
 	"\x10UserSearchFilter\x129\n" +
 	"\x06in_ids\x18\x01 \x01(\v2 .writ.object.v3alpha.InIDsFilterH\x00R\x05inIds\x12=\n" +
-	"\busername\x18\x02 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\busername\x12C\n" +
+	"\busername\x18\x02 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\busername\x12I\n" +
 	"\n" +
-	"login_name\x18\x03 \x01(\v2\".writ.user.v3alpha.LoginNameFilterH\x00R\tloginName\x127\n" +
-	"\x05email\x18\x04 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x05email\x12@\n" +
-	"\tin_emails\x18\x05 \x01(\v2!.writ.user.v3alpha.InEmailsFilterH\x00R\binEmails\x127\n" +
-	"\x05phone\x18\x06 \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\x05phone\x12D\n" +
+	"login_name\x18\x03 \x01(\v2\".writ.user.v3alpha.LoginNameFilterB\x04\x80\xc8\x18\x01H\x00R\tloginName\x12=\n" +
+	"\x05email\x18\x04 \x01(\v2\x1f.writ.object.v3alpha.TextFilterB\x04\x80\xc8\x18\x01H\x00R\x05email\x12F\n" +
+	"\tin_emails\x18\x05 \x01(\v2!.writ.user.v3alpha.InEmailsFilterB\x04\x80\xc8\x18\x01H\x00R\binEmails\x12=\n" +
+	"\x05phone\x18\x06 \x01(\v2\x1f.writ.object.v3alpha.TextFilterB\x04\x80\xc8\x18\x01H\x00R\x05phone\x12D\n" +
 	"\fdisplay_name\x18\a \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\vdisplayName\x12:\n" +
-	"\x05state\x18\b \x01(\v2\".writ.user.v3alpha.UserStateFilterH\x00R\x05state\x127\n" +
-	"\x04type\x18\t \x01(\v2!.writ.user.v3alpha.UserTypeFilterH\x00R\x04type\x121\n" +
+	"\x05state\x18\b \x01(\v2\".writ.user.v3alpha.UserStateFilterH\x00R\x05state\x12F\n" +
+	"\x04type\x18\t \x01(\v2!.writ.user.v3alpha.UserTypeFilterB\r\xfa\xc7\x18\tuser_typeH\x00R\x04type\x12=\n" +
 	"\x03org\x18\n" +
-	" \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x03org\x12D\n" +
-	"\fmetadata_key\x18\v \x01(\v2\x1f.writ.object.v3alpha.TextFilterH\x00R\vmetadataKey\x12?\n" +
-	"\bmetadata\x18\f \x01(\v2!.writ.user.v3alpha.MetadataFilterH\x00R\bmetadata\x12K\n" +
+	" \x01(\v2\x1d.writ.object.v3alpha.IDFilterB\n" +
+	"\xfa\xc7\x18\x06org_idH\x00R\x03org\x12J\n" +
+	"\fmetadata_key\x18\v \x01(\v2\x1f.writ.object.v3alpha.TextFilterB\x04\x80\xc8\x18\x01H\x00R\vmetadataKey\x12E\n" +
+	"\bmetadata\x18\f \x01(\v2!.writ.user.v3alpha.MetadataFilterB\x04\x80\xc8\x18\x01H\x00R\bmetadata\x12K\n" +
 	"\rcreation_date\x18\r \x01(\v2$.writ.object.v3alpha.TimestampFilterH\x00R\fcreationDate\x12G\n" +
 	"\vchange_date\x18\x0e \x01(\v2$.writ.object.v3alpha.TimestampFilterH\x00R\n" +
 	"changeDateB\x0f\n" +
@@ -2858,7 +2859,7 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\bUserType\x12\x19\n" +
 	"\x15USER_TYPE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fUSER_TYPE_HUMAN\x10\x01\x12\x15\n" +
-	"\x11USER_TYPE_SERVICE\x10\x02*\x9c\x02\n" +
+	"\x11USER_TYPE_SERVICE\x10\x02*\xab\x02\n" +
 	"\rUserFieldName\x12\x1f\n" +
 	"\x1bUSER_FIELD_NAME_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12USER_FIELD_NAME_ID\x10\x01\x12!\n" +
@@ -2867,8 +2868,8 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x18USER_FIELD_NAME_USERNAME\x10\x04\x12\x19\n" +
 	"\x15USER_FIELD_NAME_EMAIL\x10\x05\x12 \n" +
 	"\x1cUSER_FIELD_NAME_DISPLAY_NAME\x10\x06\x12\x19\n" +
-	"\x15USER_FIELD_NAME_STATE\x10\a\x12\x18\n" +
-	"\x14USER_FIELD_NAME_TYPE\x10\bB:Z8github.com/writ-id/writ/gen/proto/writ/user/v3alpha;userb\x06proto3"
+	"\x15USER_FIELD_NAME_STATE\x10\a\x12'\n" +
+	"\x14USER_FIELD_NAME_TYPE\x10\b\x1a\r\x92\xc8\x18\tuser_typeB:Z8github.com/writ-id/writ/gen/proto/writ/user/v3alpha;userb\x06proto3"
 
 var (
 	file_writ_user_v3alpha_user_proto_rawDescOnce sync.Once

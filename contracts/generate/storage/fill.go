@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/compiler/protogen"
+)
+
+// fill writes the function that makes an answer of a row. All messages that it certainly
+// has are one allocation: a search makes a thousand answers.
+func (w *writer) fill(message *protogen.Message) {
+	nodes, err := w.nodes(message)
+	if err != nil {
+		w.errs = append(w.errs, err)
+	}
+	name := message.GoIdent.GoName
+	b := &block{w: w, name: "answer" + name}
+	b.collect(nodes, "")
+	w.P("// ", b.name, " is what a ", name, " is made of.")
+	w.P("type ", b.name, " struct {")
+	w.P("m ", message.GoIdent)
+	for _, part := range b.parts {
+		w.P(part.name, " ", part.of)
+	}
+	w.P("}")
+	w.P()
+	w.P("// New", name, " returns the answer that shows r.")
+	w.P("func New", name, "(r ", w.row, ") *", message.GoIdent, " {")
+	w.P("b := &", b.name, "{}")
+	w.P("m := &b.m")
+	w.fillNodes(nodes, "m", b)
+	w.P("return m")
+	w.P("}")
+	w.P()
+}
+
+// block collects the messages that an answer is made of.
+type block struct {
+	w     *writer
+	name  string
+	parts []part
+	names map[*node]string
+}
+
+type part struct {
+	name string
+	of   protogen.GoIdent
+}
+
+func (b *block) add(n *node, of protogen.GoIdent, suffix string) {
+	name := fmt.Sprintf("p%d%s", len(b.parts), suffix)
+	b.parts = append(b.parts, part{name, of})
+	if suffix == "" {
+		if b.names == nil {
+			b.names = map[*node]string{}
+		}
+		b.names[n] = name
+	}
+}
+
+func (b *block) collect(nodes []*node, _ string) {
+	for _, n := range nodes {
+		switch {
+		case n.details:
+			b.add(n, resourcePackage.Ident("DetailsBlock"), "")
+		case n.column == nil:
+			b.add(n, n.field.Message.GoIdent, "")
+			b.collect(n.below, "")
+		case n.field.Message != nil && !n.field.Desc.IsList() && listWithin(n.field) == nil:
+			if name := n.field.Message.Desc.FullName(); name == "google.protobuf.Timestamp" || name == "google.protobuf.Duration" {
+				b.add(n, n.field.Message.GoIdent, "")
+			}
+		}
+	}
+}
+
+// message is an expression for an empty message of a node.
+func (b *block) message(n *node, of protogen.GoIdent) string {
+	if b != nil && b.names[n] != "" {
+		return "&b." + b.names[n]
+	}
+	return ""
+}
+
+func (w *writer) fillNodes(nodes []*node, to string, b *block) {
+	for _, n := range nodes {
+		oneof := n.field.Oneof
+		switch {
+		case n.details:
+			w.P(to, ".", n.field.GoName, " = b.", b.names[n], ".Set(", w.name, "{}.Head(r))")
+		case oneof != nil && !oneof.Desc.IsSynthetic():
+			if i := slices.IndexFunc(nodes, func(one *node) bool { return one.field.Oneof == oneof }); nodes[i] == n {
+				w.fillOneof(oneof, nodes, to, b)
+			}
+		case n.column == nil:
+			inner := fmt.Sprintf("%s%s", to, n.field.GoName)
+			w.P(inner, " := &b.", b.names[n])
+			w.P(to, ".", n.field.GoName, " = ", inner)
+			w.fillNodes(n.below, inner, b)
+		default:
+			w.fillField(n, to, b)
+		}
+	}
+}
+
+func (w *writer) fillOneof(oneof *protogen.Oneof, nodes []*node, to string, b *block) {
+	kind, err := w.kindOf(oneof)
+	if err != nil {
+		w.errs = append(w.errs, err)
+	}
+	w.P("switch {")
+	for _, n := range nodes {
+		if n.field.Oneof != oneof {
+			continue
+		}
+		wrapped := func(value string) {
+			w.P(to, ".", oneof.GoName, " = &", n.field.GoIdent, "{", n.field.GoName, ": ", value, "}")
+		}
+		switch {
+		case kind != nil:
+			w.P("case r.", kind.Go, " == ", w.kindValue(kind, n.field), ":")
+			inner := fmt.Sprintf("%s%s", to, n.field.GoName)
+			w.P(inner, " := &b.", b.names[n])
+			wrapped(inner)
+			w.fillNodes(n.below, inner, b)
+		case n.column != nil && n.column.pointer():
+			w.P("case r.", n.column.Go, " != nil:")
+			wrapped(w.toField(n.field, n.column, "*r."+n.column.Go))
+		default:
+			w.fail("%s: nothing says when it is set", n.field.Desc.FullName())
+		}
+	}
+	w.P("}")
+}
+
+// fillField sets a field to a column.
+func (w *writer) fillField(n *node, to string, b *block) {
+	f, c := n.field, n.column
+	value := "r." + c.Go
+	if c.pointer() && (f.Message != nil || !f.Desc.HasOptionalKeyword() || !isSame(f, c)) {
+		w.P("if ", value, " != nil {")
+		defer w.P("}")
+		value = "*" + value
+	}
+	field := to + "." + f.GoName
+	switch {
+	case f.Desc.IsList():
+		w.P(field, " = ", w.toField(f, c, value))
+	case f.Message != nil:
+		w.fillMessage(n, field, value, b)
+	case !f.Desc.HasOptionalKeyword():
+		w.P(field, " = ", w.toField(f, c, value))
+	case c.pointer() && isSame(f, c):
+		w.P(field, " = ", value)
+	default:
+		w.P("value", c.Go, " := ", w.toField(f, c, value))
+		w.P(field, " = &value", c.Go)
+	}
+}
+
+func (w *writer) fillMessage(n *node, field, value string, b *block) {
+	in := b.message(n, n.field.Message.GoIdent)
+	call := func(name string, args ...string) string {
+		text := w.QualifiedGoIdent(resourcePackage.Ident(name)) + "("
+		for i, arg := range args {
+			if i > 0 {
+				text += ", "
+			}
+			text += arg
+		}
+		return text + ")"
+	}
+	if in == "" {
+		in = "nil"
+	}
+	switch n.field.Message.Desc.FullName() {
+	case "google.protobuf.Duration":
+		w.P(field, " = ", call("Duration", in, value))
+	case "google.protobuf.Timestamp":
+		w.P(field, " = ", call("Timestamp", in, value))
+	case "google.protobuf.Struct":
+		w.P(field, " = ", call("Struct", value))
+	default:
+		inner := listWithin(n.field)
+		w.P(field, " = &", n.field.Message.GoIdent, "{", inner.GoName, ": ", w.toField(inner, n.column, value), "}")
+	}
+}

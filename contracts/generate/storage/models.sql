@@ -1,0 +1,3 @@
+-- name: One :one
+-- sqlc makes no models without a query.
+SELECT 1;

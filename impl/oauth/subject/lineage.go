@@ -1,0 +1,94 @@
+package subject
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/writ-id/writ/gen/db"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+)
+
+// What a token came from is in its ID, so that an opaque one and a JWT say it alike:
+//
+//	<grant>.<id>                 a grant, which names the generation of its user
+//	~<generation>~<user>.<id>    none: the user itself, in a generation
+//
+// A token ends with what it came from (SEC-097), and with the tokens that were
+// exchanged for it, its origins.
+
+// MaxOrigins bounds how often a token can be exchanged for another one.
+const MaxOrigins = 20
+
+// TokenID returns the ID of a token of a grant or, without one, of a user in a
+// generation.
+func TokenID(grantID, userID string, generation int32, id string) string {
+	if grantID == "" {
+		grantID = "~" + strconv.Itoa(int(generation)) + "~" + userID
+	}
+	return grantID + "." + id
+}
+
+// Source reads what a token came from: a grant, or a user in a generation, or, of
+// personal access tokens, neither.
+func Source(tokenID string) (grantID, userID string, generation *int32) {
+	end := strings.LastIndexByte(tokenID, '.')
+	if end < 0 {
+		return "", "", nil
+	}
+	text, ok := strings.CutPrefix(tokenID[:end], "~")
+	if !ok {
+		return text, "", nil
+	}
+	number, userID, _ := strings.Cut(text, "~")
+	n, err := strconv.ParseInt(number, 10, 32)
+	if err != nil { // none of ours
+		return "", "", nil
+	}
+	of := int32(n)
+	return "", userID, &of
+}
+
+// Origins returns the origins of what is exchanged for tokens; an ID token has no ID
+// and is none.
+func Origins(tokens ...*tokenv1.AccessToken) (list []string) {
+	for _, t := range tokens {
+		list = append(list, t.GetOrigins()...)
+		if t.GetId() != "" {
+			list = append(list, t.GetId())
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// Ended reports whether any of the tokens that others came from has ended.
+func (s *Reader) Ended(ctx context.Context, instanceID string, origins []string) (bool, error) {
+	if len(origins) == 0 {
+		return false, nil
+	}
+	p := db.OriginsEndedParams{InstanceID: instanceID, Ids: origins}
+	for _, id := range origins {
+		grantID, userID, generation := Source(id)
+		if grantID != "" {
+			p.GrantIds = append(p.GrantIds, grantID)
+		}
+		if generation != nil {
+			p.UserIds, p.Generations = append(p.UserIds, userID), append(p.Generations, *generation)
+		}
+	}
+	return s.queries.OriginsEnded(ctx, s.DB.Pool, p)
+}
+
+// Actor returns who acts, by the claim act (RFC 8693, section 4.1); "" is nobody.
+func Actor(act []byte) string {
+	var claim struct {
+		Sub string `json:"sub"`
+	}
+	if len(act) > 0 {
+		_ = json.Unmarshal(act, &claim) // what we wrote
+	}
+	return claim.Sub
+}

@@ -1,0 +1,111 @@
+package token
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/oauth/endpoint"
+	"github.com/writ-id/writ/impl/oauth/issue"
+	"github.com/writ-id/writ/impl/oauth/scope"
+	"github.com/writ-id/writ/impl/oauth/subject"
+)
+
+var errRefresh = endpoint.InvalidGrant("the refresh token is not good: unknown, expired, revoked, used before, or issued to another client")
+
+// refreshGrant exchanges a refresh token (RFC 6749, section 6). It is good once: a token
+// that is used again ends all that came from its code (RFC 9700, section 4.14.2).
+type refreshGrant struct {
+	*Endpoint
+	old   *tokenv1.RefreshToken
+	parts subject.Part
+}
+
+// present opens the refresh token and reads its grant.
+func (g *refreshGrant) present(ctx context.Context, x *request) (err error) {
+	if x.form.RefreshToken == "" {
+		return endpoint.InvalidRequest("refresh_token is missing")
+	}
+	if g.old, err = g.Issuer.OpenRefresh(ctx, x.at, x.form.RefreshToken); err != nil {
+		return err
+	}
+	if g.old == nil || g.old.GetClientId() != x.client.ClientID {
+		return errRefresh
+	}
+	g.parts = issue.Parts(x.client, &scope.Set{}, nil) | subject.WithGrant
+	if x.client.IDTokenUserinfoAssertion { // its scopes are not known yet
+		g.parts |= subject.WithClaims
+	}
+	if x.Subject, err = g.read(ctx, x); err != nil {
+		return err
+	}
+	found := x.Subject
+	switch {
+	case found == nil || found.App != x.client.ID || !x.at.Now.Before(found.IdleDate) || !x.at.Now.Before(found.EndsAt):
+		return errRefresh
+	case found.RefreshGeneration != g.old.GetGeneration():
+		return endpoint.OrElse(g.Ledger.RevokeFamily(ctx, x.at, g.old.GetGrantId(), "reuse"), errRefresh)
+	}
+	if ended, err := g.Subjects.Ended(ctx, x.at.ID, found.Origins); err != nil || ended {
+		return endpoint.OrElse(err, errRefresh)
+	}
+	x.Scopes, err = narrowed(found.Scopes, x.form.Scope)
+	return err
+}
+
+func (g *refreshGrant) read(ctx context.Context, x *request) (*subject.Subject, error) {
+	return g.Subjects.Read(ctx, x.at, subject.About{User: g.old.GetUserId(), Grant: g.old.GetGrantId(), Parts: g.parts})
+}
+
+// narrowed returns the scopes that a refresh asks for, of those that were granted
+// (SEC-094).
+func narrowed(granted []string, asked string) (*scope.Set, error) {
+	list := strings.Fields(asked)
+	if len(list) == 0 {
+		return scope.Of(granted), nil
+	}
+	sc, err := scope.Read(asked)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range list {
+		if !slices.Contains(granted, one) {
+			return nil, endpoint.InvalidScope("scope goes beyond what was granted")
+		}
+	}
+	return sc, nil
+}
+
+// about reads the user again where the scopes, which were not known before, ask for more.
+func (g *refreshGrant) about(ctx context.Context, x *request) (err error) {
+	if !x.Scopes.Has(scope.Metadata) || !x.Scopes.Has(scope.OpenID) {
+		return nil
+	}
+	g.parts |= subject.WithMetadata
+	if x.Subject, err = g.read(ctx, x); err == nil && x.Subject == nil {
+		err = errRefresh
+	}
+	return err
+}
+
+func (g *refreshGrant) draft(_ context.Context, x *request) error {
+	found := x.Subject
+	t := g.Issuer.Begin(x.at, g.old.GetGrantId(), found.ID, 0)
+	t.SessionId, t.ClientId, t.AppId, t.Origins = found.Session, x.client.ClientID, x.client.ID, found.Origins
+	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
+	t.ExpiresAt = min(t.ExpiresAt, found.EndsAt.Unix())
+	x.Access, x.JWT, x.ID = t, g.old.GetJwt() || x.client.HasJWT(), x.Scopes.Has(scope.OpenID)
+	x.fixed, x.generation = g.old.GetJwt(), g.old.GetGeneration()
+	return nil
+}
+
+// write raises the generation of the grant. Whose token is of another one by now uses it
+// for the second time, and ends the family.
+func (g *refreshGrant) write(ctx context.Context, x *request) error {
+	won, err := g.Ledger.Rotate(ctx, x.at, g.old.GetGrantId(), g.old.GetGeneration())
+	if err == nil && !won {
+		err = endpoint.OrElse(g.Ledger.RevokeFamily(ctx, x.at, g.old.GetGrantId(), "reuse"), errRefresh)
+	}
+	return err
+}

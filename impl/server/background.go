@@ -1,0 +1,42 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/writ-id/writ/impl/background"
+	"github.com/writ-id/writ/impl/instance"
+	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/store"
+)
+
+// background starts what the node does unasked. It returns what ends it and waits until
+// it has ended.
+func (s *Server) background(ctx context.Context, stop func()) (end func()) {
+	tasks := &background.Scheduler{DB: s.DB, Logger: s.Logger}
+	if s.Dev != nil {
+		tasks.Moved = s.Dev.Clock.Changed
+	}
+	deliver := tasks.Add(s.messages.Task())
+	if _, none := s.Sealer.(secret.NoKey); !none {
+		tasks.Add(s.keeper.Task())
+	}
+	tasks.Add(background.Sweeping("events", s.Now, func(ctx context.Context, now time.Time, batch int32) (int64, error) {
+		return instance.SweepEvents(ctx, s.DB, now, batch)
+	}))
+	tasks.Add(background.Sweeping("tokens", s.Now, s.public.Sweep))
+	tasks.Add(background.Sweeping("registrations", s.Now, s.pages.Sweep))
+	var all sync.WaitGroup
+	all.Go(func() { tasks.Run(ctx) })
+	all.Go(func() { s.public.Run(ctx) })
+	all.Go(func() {
+		s.DB.Listen(ctx, s.Logger, func(what string) {
+			if what != store.Messages {
+				s.forget()
+			}
+			deliver()
+		})
+	})
+	return func() { stop(); all.Wait() }
+}
