@@ -46,14 +46,14 @@ func (v *visit) takeChange() error {
 		return err
 	}
 	// Not a way to try passwords: who is here has just proven this one.
-	same, _, err := secret.Verify(v.r.Context(), changing.PasswordHash, password, changing.PasswordHash != "")
+	same, _, err := secret.Verify(v.r.Context(), v.instance.ID, changing.PasswordHash, password, changing.PasswordHash != "")
 	if err != nil {
 		return err
 	}
 	if same {
 		return v.changeForm(k, []mistake{{"newPassword", "newPassword.same"}})
 	}
-	hash, err := secret.New(v.r.Context(), password)
+	hash, err := secret.New(v.r.Context(), v.instance.ID, password)
 	if err != nil {
 		return err
 	}

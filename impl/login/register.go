@@ -141,7 +141,7 @@ func (v *visit) register(said registration, password string) ([]mistake, error) 
 	if !may(said.username()) {
 		return []mistake{{"newPassword", "newPassword.name"}}, nil
 	}
-	hash, err := secret.New(ctx, password) // on every road, and not within a transaction: it takes long
+	hash, err := secret.New(ctx, v.instance.ID, password) // on every road, and not within a transaction: it takes long
 	if err != nil {
 		return nil, err
 	}

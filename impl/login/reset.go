@@ -111,7 +111,7 @@ func (v *visit) reset(code, password string) ([]mistake, error) {
 	if isName(password, user.LoginName) {
 		return []mistake{{"newPassword", "newPassword.name"}}, nil
 	}
-	hash, err := secret.New(v.r.Context(), password)
+	hash, err := secret.New(v.r.Context(), v.instance.ID, password)
 	if err != nil {
 		return nil, err
 	}

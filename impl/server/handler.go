@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/gen/openapi"
 	"github.com/writ-id/writ/impl/compress"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 // serveNowhere refuses what no route is for, but what gRPC has besides calls where
@@ -32,7 +33,7 @@ func serveUnknown(w http.ResponseWriter, r *http.Request) {
 // refuse answers a request with a refusal as the resource API does.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header()["Cache-Control"] = noStore
-	writeFault(w, s.chain.Refusal(r.Context(), r.URL.Path, err))
+	writeFault(w, policy.Refusal(r.Context(), s.Logger, r.URL.Path, err))
 }
 
 // only serves a path of development to who names the node as this machine, or by one

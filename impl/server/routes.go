@@ -53,8 +53,8 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 
 	// Its pages.
 	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}
-	pages.any("/login", s.pages.Handler())
-	pages.any("/login/", s.pages.Handler())
+	pages.any("/login", s.pages.Handler(s.public))
+	pages.any("/login/", s.pages.Handler(s.public))
 
 	// The resource API: REST by google.api.http of contracts/proto; gRPC-web, Connect
 	// and, where net/http speaks HTTP/2, gRPC by the names of the methods.
