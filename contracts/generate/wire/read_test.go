@@ -230,3 +230,23 @@ func TestCheckQuery(t *testing.T) {
 		})
 	}
 }
+
+func BenchmarkCreateTarget(b *testing.B) {
+	body := []byte(`{"name":"audit","restWebhook":{"url":"https://hooks.example/audit"},"timeout":"10s","isAsync":true}`)
+	b.Run("ReadJSON", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := wire.NewReader(body, "target").Read(&actionv3.Target{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("protojson", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := protojson.Unmarshal(body, &actionv3.Target{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
