@@ -17,5 +17,5 @@ package writ
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
 //go:generate bin/sqlc generate -f contracts/generate/storage/models.yaml
 //go:generate bin/storage sql third_party/image.binpb third_party/models sql/queries/generated
-//go:generate bin/sqlc generate
+//go:generate bin/sqlc generate -f third_party/sqlc.yaml
 //go:generate bin/storage go third_party/image.binpb gen/db gen/storage

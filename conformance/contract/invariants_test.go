@@ -165,7 +165,7 @@ func invariantsOf(ctx context.Context, db querier) ([]invariant, error) {
 			}
 		}
 	}
-	return all, nil
+	return append(all, eventInvariants(columns)...), nil
 }
 
 // parentOf returns the table that a column refers to, by its name, or "".
@@ -205,6 +205,8 @@ func TestREL025_TheInvariantsSeeWhatIsBroken(t *testing.T) {
 		{"an instance without a primary domain", "UPDATE domains SET is_primary = false", "instances without exactly one primary domain"},
 		{"a default organization that is gone", "UPDATE instances SET default_org = 'gone'", "default organizations that are gone"},
 		{"a number that is no event's", "UPDATE targets SET sequence = 1", "targets without their last event"},
+		{"an event that names nothing", "UPDATE events SET payload = payload - 'name' WHERE event_type = 'target.added'", "target.added without name"},
+		{"an event of another name", "UPDATE targets SET name = 'other'", "target.added with another name than its object"},
 		{"a membership of no organization", "UPDATE memberships SET object_id = 'gone' WHERE level = 3", "memberships of level 3 on nothing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -8,6 +8,8 @@ package db
 import (
 	"context"
 	"time"
+
+	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 )
 
 const forgiveSecondFactor = `-- name: ForgiveSecondFactor :exec
@@ -126,10 +128,10 @@ SELECT id, is_verified FROM authenticators WHERE instance_id = $1 AND user_id = 
 `
 
 type SameAuthenticatorParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-	Type       int16  `db:"type"`
-	Address    string `db:"address"`
+	InstanceID string                           `db:"instance_id"`
+	UserID     string                           `db:"user_id"`
+	Type       authenticatorv3.SecondFactorType `db:"type"`
+	Address    string                           `db:"address"`
 }
 
 type SameAuthenticatorRow struct {
@@ -321,10 +323,10 @@ ORDER BY creation_date, id LIMIT 1
 `
 
 type VerifiedAuthenticatorParams struct {
-	InstanceID string `db:"instance_id"`
-	UserID     string `db:"user_id"`
-	Type       int16  `db:"type"`
-	ID         string `db:"id"`
+	InstanceID string                           `db:"instance_id"`
+	UserID     string                           `db:"user_id"`
+	Type       authenticatorv3.SecondFactorType `db:"type"`
+	ID         string                           `db:"id"`
 }
 
 // The oldest verified one of a type, or the one that is named.

@@ -8,6 +8,8 @@ package db
 import (
 	"context"
 	"time"
+
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )
 
 const abandonedRegistration = `-- name: AbandonedRegistration :one
@@ -138,16 +140,16 @@ type CodeUserParams struct {
 }
 
 type CodeUserRow struct {
-	ID                string `db:"id"`
-	OrgID             string `db:"org_id"`
-	State             int16  `db:"state"`
-	Email             string `db:"email"`
-	IsEmailVerified   bool   `db:"is_email_verified"`
-	DisplayName       string `db:"display_name"`
-	PreferredLanguage string `db:"preferred_language"`
-	PasswordHash      string `db:"password_hash"`
-	LoginName         string `db:"login_name"`
-	IsRegistering     bool   `db:"is_registering"`
+	ID                string           `db:"id"`
+	OrgID             string           `db:"org_id"`
+	State             userv3.UserState `db:"state"`
+	Email             string           `db:"email"`
+	IsEmailVerified   bool             `db:"is_email_verified"`
+	DisplayName       string           `db:"display_name"`
+	PreferredLanguage string           `db:"preferred_language"`
+	PasswordHash      string           `db:"password_hash"`
+	LoginName         string           `db:"login_name"`
+	IsRegistering     bool             `db:"is_registering"`
 }
 
 // Whom a code was made for, as the pages have to know them.
@@ -235,8 +237,8 @@ type HoldGenerationParams struct {
 }
 
 type HoldGenerationRow struct {
-	Generation int32 `db:"generation"`
-	State      int16 `db:"state"`
+	Generation int32            `db:"generation"`
+	State      userv3.UserState `db:"state"`
 }
 
 // The user a proof was found right for; nobody ends what they are signed in to until the

@@ -7,39 +7,47 @@ package db
 import (
 	"encoding/json"
 	"time"
+
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
+	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )
 
 type App struct {
-	InstanceID               string     `db:"instance_id"`
-	ID                       string     `db:"id"`
-	OrgID                    string     `db:"org_id"`
-	ProjectID                string     `db:"project_id"`
-	Name                     string     `db:"name"`
-	NameFolded               string     `db:"name_folded"`
-	Type                     int16      `db:"type"`
-	State                    int16      `db:"state"`
-	ClientID                 string     `db:"client_id"`
-	AuthMethodType           int16      `db:"auth_method_type"`
-	SecretHash               []byte     `db:"secret_hash"`
-	OldSecretHash            []byte     `db:"old_secret_hash"`
-	OldSecretUntil           *time.Time `db:"old_secret_until"`
-	RedirectUris             []string   `db:"redirect_uris"`
-	PostLogoutRedirectUris   []string   `db:"post_logout_redirect_uris"`
-	ResponseTypes            []int16    `db:"response_types"`
-	GrantTypes               []int16    `db:"grant_types"`
-	ApplicationType          int16      `db:"application_type"`
-	DevelopmentMode          bool       `db:"development_mode"`
-	AccessTokenType          int16      `db:"access_token_type"`
-	AccessTokenRoleAssertion bool       `db:"access_token_role_assertion"`
-	IDTokenRoleAssertion     bool       `db:"id_token_role_assertion"`
-	IDTokenUserinfoAssertion bool       `db:"id_token_userinfo_assertion"`
-	ClockSkewNanos           int64      `db:"clock_skew_nanos"`
-	AdditionalOrigins        []string   `db:"additional_origins"`
-	Trusted                  bool       `db:"trusted"`
-	PlainJwtType             bool       `db:"plain_jwt_type"`
-	Sequence                 int64      `db:"sequence"`
-	CreationDate             time.Time  `db:"creation_date"`
-	ChangeDate               time.Time  `db:"change_date"`
+	InstanceID               string                   `db:"instance_id"`
+	ID                       string                   `db:"id"`
+	OrgID                    string                   `db:"org_id"`
+	ProjectID                string                   `db:"project_id"`
+	Name                     string                   `db:"name"`
+	NameFolded               string                   `db:"name_folded"`
+	Type                     appv3.AppType            `db:"type"`
+	State                    objectv3.EffectiveState  `db:"state"`
+	ClientID                 string                   `db:"client_id"`
+	AuthMethodType           appv3.AuthMethodType     `db:"auth_method_type"`
+	SecretHash               []byte                   `db:"secret_hash"`
+	OldSecretHash            []byte                   `db:"old_secret_hash"`
+	OldSecretUntil           *time.Time               `db:"old_secret_until"`
+	RedirectUris             []string                 `db:"redirect_uris"`
+	PostLogoutRedirectUris   []string                 `db:"post_logout_redirect_uris"`
+	ResponseTypes            []appv3.ResponseType     `db:"response_types"`
+	GrantTypes               []appv3.GrantType        `db:"grant_types"`
+	ApplicationType          appv3.ApplicationType    `db:"application_type"`
+	DevelopmentMode          bool                     `db:"development_mode"`
+	AccessTokenType          objectv3.AccessTokenType `db:"access_token_type"`
+	AccessTokenRoleAssertion bool                     `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion     bool                     `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion bool                     `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos           int64                    `db:"clock_skew_nanos"`
+	AdditionalOrigins        []string                 `db:"additional_origins"`
+	Trusted                  bool                     `db:"trusted"`
+	PlainJwtType             bool                     `db:"plain_jwt_type"`
+	Sequence                 int64                    `db:"sequence"`
+	CreationDate             time.Time                `db:"creation_date"`
+	ChangeDate               time.Time                `db:"change_date"`
 }
 
 type AppKey struct {
@@ -56,18 +64,18 @@ type AppKey struct {
 }
 
 type Authenticator struct {
-	InstanceID   string    `db:"instance_id"`
-	ID           string    `db:"id"`
-	OrgID        string    `db:"org_id"`
-	UserID       string    `db:"user_id"`
-	Type         int16     `db:"type"`
-	Address      string    `db:"address"`
-	IsVerified   bool      `db:"is_verified"`
-	Secret       []byte    `db:"secret"`
-	LastStep     int64     `db:"last_step"`
-	Sequence     int64     `db:"sequence"`
-	CreationDate time.Time `db:"creation_date"`
-	ChangeDate   time.Time `db:"change_date"`
+	InstanceID   string                           `db:"instance_id"`
+	ID           string                           `db:"id"`
+	OrgID        string                           `db:"org_id"`
+	UserID       string                           `db:"user_id"`
+	Type         authenticatorv3.SecondFactorType `db:"type"`
+	Address      string                           `db:"address"`
+	IsVerified   bool                             `db:"is_verified"`
+	Secret       []byte                           `db:"secret"`
+	LastStep     int64                            `db:"last_step"`
+	Sequence     int64                            `db:"sequence"`
+	CreationDate time.Time                        `db:"creation_date"`
+	ChangeDate   time.Time                        `db:"change_date"`
 }
 
 type BrowserTry struct {
@@ -79,18 +87,18 @@ type BrowserTry struct {
 }
 
 type Domain struct {
-	InstanceID      string    `db:"instance_id"`
-	ID              string    `db:"id"`
-	OrgID           *string   `db:"org_id"`
-	Domain          string    `db:"domain"`
-	DomainFolded    string    `db:"domain_folded"`
-	IsVerified      bool      `db:"is_verified"`
-	IsPrimary       bool      `db:"is_primary"`
-	ValidationType  int16     `db:"validation_type"`
-	ValidationToken string    `db:"validation_token"`
-	Sequence        int64     `db:"sequence"`
-	CreationDate    time.Time `db:"creation_date"`
-	ChangeDate      time.Time `db:"change_date"`
+	InstanceID      string                  `db:"instance_id"`
+	ID              string                  `db:"id"`
+	OrgID           *string                 `db:"org_id"`
+	Domain          string                  `db:"domain"`
+	DomainFolded    string                  `db:"domain_folded"`
+	IsVerified      bool                    `db:"is_verified"`
+	IsPrimary       bool                    `db:"is_primary"`
+	ValidationType  domainv3.ValidationType `db:"validation_type"`
+	ValidationToken string                  `db:"validation_token"`
+	Sequence        int64                   `db:"sequence"`
+	CreationDate    time.Time               `db:"creation_date"`
+	ChangeDate      time.Time               `db:"change_date"`
 }
 
 type Event struct {
@@ -189,18 +197,18 @@ type MachineKey struct {
 }
 
 type Membership struct {
-	InstanceID     string    `db:"instance_id"`
-	ID             string    `db:"id"`
-	OrgID          *string   `db:"org_id"`
-	ProjectID      *string   `db:"project_id"`
-	ProjectGrantID *string   `db:"project_grant_id"`
-	UserID         string    `db:"user_id"`
-	Level          int16     `db:"level"`
-	ObjectID       string    `db:"object_id"`
-	Roles          []string  `db:"roles"`
-	Sequence       int64     `db:"sequence"`
-	CreationDate   time.Time `db:"creation_date"`
-	ChangeDate     time.Time `db:"change_date"`
+	InstanceID     string                       `db:"instance_id"`
+	ID             string                       `db:"id"`
+	OrgID          *string                      `db:"org_id"`
+	ProjectID      *string                      `db:"project_id"`
+	ProjectGrantID *string                      `db:"project_grant_id"`
+	UserID         string                       `db:"user_id"`
+	Level          membershipv3.MembershipLevel `db:"level"`
+	ObjectID       string                       `db:"object_id"`
+	Roles          []string                     `db:"roles"`
+	Sequence       int64                        `db:"sequence"`
+	CreationDate   time.Time                    `db:"creation_date"`
+	ChangeDate     time.Time                    `db:"change_date"`
 }
 
 type Message struct {
@@ -256,27 +264,27 @@ type OneTimeCode struct {
 }
 
 type Organization struct {
-	InstanceID   string    `db:"instance_id"`
-	ID           string    `db:"id"`
-	Name         string    `db:"name"`
-	NameFolded   string    `db:"name_folded"`
-	State        int16     `db:"state"`
-	Sequence     int64     `db:"sequence"`
-	CreationDate time.Time `db:"creation_date"`
-	ChangeDate   time.Time `db:"change_date"`
+	InstanceID   string                  `db:"instance_id"`
+	ID           string                  `db:"id"`
+	Name         string                  `db:"name"`
+	NameFolded   string                  `db:"name_folded"`
+	State        objectv3.EffectiveState `db:"state"`
+	Sequence     int64                   `db:"sequence"`
+	CreationDate time.Time               `db:"creation_date"`
+	ChangeDate   time.Time               `db:"change_date"`
 }
 
 type OrganizationRow struct {
-	InstanceID    string    `db:"instance_id"`
-	ID            string    `db:"id"`
-	Name          string    `db:"name"`
-	NameFolded    string    `db:"name_folded"`
-	State         int16     `db:"state"`
-	Sequence      int64     `db:"sequence"`
-	CreationDate  time.Time `db:"creation_date"`
-	ChangeDate    time.Time `db:"change_date"`
-	PrimaryDomain string    `db:"primary_domain"`
-	IsDefault     bool      `db:"is_default"`
+	InstanceID    string                  `db:"instance_id"`
+	ID            string                  `db:"id"`
+	Name          string                  `db:"name"`
+	NameFolded    string                  `db:"name_folded"`
+	State         objectv3.EffectiveState `db:"state"`
+	Sequence      int64                   `db:"sequence"`
+	CreationDate  time.Time               `db:"creation_date"`
+	ChangeDate    time.Time               `db:"change_date"`
+	PrimaryDomain string                  `db:"primary_domain"`
+	IsDefault     bool                    `db:"is_default"`
 }
 
 type PersonalAccessToken struct {
@@ -293,31 +301,31 @@ type PersonalAccessToken struct {
 }
 
 type Project struct {
-	InstanceID           string    `db:"instance_id"`
-	ID                   string    `db:"id"`
-	OrgID                string    `db:"org_id"`
-	Name                 string    `db:"name"`
-	NameFolded           string    `db:"name_folded"`
-	ProjectRoleAssertion bool      `db:"project_role_assertion"`
-	ProjectRoleCheck     bool      `db:"project_role_check"`
-	HasProjectCheck      bool      `db:"has_project_check"`
-	State                int16     `db:"state"`
-	Sequence             int64     `db:"sequence"`
-	CreationDate         time.Time `db:"creation_date"`
-	ChangeDate           time.Time `db:"change_date"`
+	InstanceID           string                  `db:"instance_id"`
+	ID                   string                  `db:"id"`
+	OrgID                string                  `db:"org_id"`
+	Name                 string                  `db:"name"`
+	NameFolded           string                  `db:"name_folded"`
+	ProjectRoleAssertion bool                    `db:"project_role_assertion"`
+	ProjectRoleCheck     bool                    `db:"project_role_check"`
+	HasProjectCheck      bool                    `db:"has_project_check"`
+	State                objectv3.EffectiveState `db:"state"`
+	Sequence             int64                   `db:"sequence"`
+	CreationDate         time.Time               `db:"creation_date"`
+	ChangeDate           time.Time               `db:"change_date"`
 }
 
 type ProjectGrant struct {
-	InstanceID   string    `db:"instance_id"`
-	ID           string    `db:"id"`
-	OrgID        string    `db:"org_id"`
-	ProjectID    string    `db:"project_id"`
-	GrantedOrgID string    `db:"granted_org_id"`
-	RoleKeys     []string  `db:"role_keys"`
-	State        int16     `db:"state"`
-	Sequence     int64     `db:"sequence"`
-	CreationDate time.Time `db:"creation_date"`
-	ChangeDate   time.Time `db:"change_date"`
+	InstanceID   string                  `db:"instance_id"`
+	ID           string                  `db:"id"`
+	OrgID        string                  `db:"org_id"`
+	ProjectID    string                  `db:"project_id"`
+	GrantedOrgID string                  `db:"granted_org_id"`
+	RoleKeys     []string                `db:"role_keys"`
+	State        objectv3.EffectiveState `db:"state"`
+	Sequence     int64                   `db:"sequence"`
+	CreationDate time.Time               `db:"creation_date"`
+	ChangeDate   time.Time               `db:"change_date"`
 }
 
 type ProjectRole struct {
@@ -434,56 +442,56 @@ type UsedAssertion struct {
 }
 
 type User struct {
-	InstanceID             string          `db:"instance_id"`
-	ID                     string          `db:"id"`
-	OrgID                  *string         `db:"org_id"`
-	UserType               int16           `db:"user_type"`
-	State                  int16           `db:"state"`
-	Username               string          `db:"username"`
-	UsernameFolded         string          `db:"username_folded"`
-	GivenName              string          `db:"given_name"`
-	FamilyName             string          `db:"family_name"`
-	MiddleName             string          `db:"middle_name"`
-	NickName               string          `db:"nick_name"`
-	DisplayName            string          `db:"display_name"`
-	DisplayNameFolded      string          `db:"display_name_folded"`
-	PreferredLanguage      string          `db:"preferred_language"`
-	ProfileUrl             string          `db:"profile_url"`
-	PictureUrl             string          `db:"picture_url"`
-	WebsiteUrl             string          `db:"website_url"`
-	Gender                 string          `db:"gender"`
-	Birthdate              string          `db:"birthdate"`
-	Zoneinfo               string          `db:"zoneinfo"`
-	StreetAddress          string          `db:"street_address"`
-	Locality               string          `db:"locality"`
-	Region                 string          `db:"region"`
-	PostalCode             string          `db:"postal_code"`
-	Country                string          `db:"country"`
-	Email                  string          `db:"email"`
-	EmailFolded            string          `db:"email_folded"`
-	IsEmailVerified        bool            `db:"is_email_verified"`
-	IsEmailProven          bool            `db:"is_email_proven"`
-	Phone                  string          `db:"phone"`
-	IsPhoneVerified        bool            `db:"is_phone_verified"`
-	PasswordHash           *string         `db:"password_hash"`
-	PasswordChanged        *time.Time      `db:"password_changed"`
-	PasswordChangeRequired bool            `db:"password_change_required"`
-	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
-	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
-	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
-	Generation             int32           `db:"generation"`
-	Description            string          `db:"description"`
-	AccessTokenType        int16           `db:"access_token_type"`
-	SecretHash             []byte          `db:"secret_hash"`
-	OldSecretHash          []byte          `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time      `db:"old_secret_until"`
-	SchemaID               *string         `db:"schema_id"`
-	SchemaRevision         int32           `db:"schema_revision"`
-	Data                   json.RawMessage `db:"data"`
-	Sequence               int64           `db:"sequence"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
+	InstanceID             string                   `db:"instance_id"`
+	ID                     string                   `db:"id"`
+	OrgID                  *string                  `db:"org_id"`
+	UserType               userv3.UserType          `db:"user_type"`
+	State                  userv3.UserState         `db:"state"`
+	Username               string                   `db:"username"`
+	UsernameFolded         string                   `db:"username_folded"`
+	GivenName              string                   `db:"given_name"`
+	FamilyName             string                   `db:"family_name"`
+	MiddleName             string                   `db:"middle_name"`
+	NickName               string                   `db:"nick_name"`
+	DisplayName            string                   `db:"display_name"`
+	DisplayNameFolded      string                   `db:"display_name_folded"`
+	PreferredLanguage      string                   `db:"preferred_language"`
+	ProfileUrl             string                   `db:"profile_url"`
+	PictureUrl             string                   `db:"picture_url"`
+	WebsiteUrl             string                   `db:"website_url"`
+	Gender                 string                   `db:"gender"`
+	Birthdate              string                   `db:"birthdate"`
+	Zoneinfo               string                   `db:"zoneinfo"`
+	StreetAddress          string                   `db:"street_address"`
+	Locality               string                   `db:"locality"`
+	Region                 string                   `db:"region"`
+	PostalCode             string                   `db:"postal_code"`
+	Country                string                   `db:"country"`
+	Email                  string                   `db:"email"`
+	EmailFolded            string                   `db:"email_folded"`
+	IsEmailVerified        bool                     `db:"is_email_verified"`
+	IsEmailProven          bool                     `db:"is_email_proven"`
+	Phone                  string                   `db:"phone"`
+	IsPhoneVerified        bool                     `db:"is_phone_verified"`
+	PasswordHash           *string                  `db:"password_hash"`
+	PasswordChanged        *time.Time               `db:"password_changed"`
+	PasswordChangeRequired bool                     `db:"password_change_required"`
+	FailedPasswordAttempts int32                    `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time                `db:"failed_password_until"`
+	FailedOtpAttempts      int32                    `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time                `db:"failed_otp_until"`
+	Generation             int32                    `db:"generation"`
+	Description            string                   `db:"description"`
+	AccessTokenType        objectv3.AccessTokenType `db:"access_token_type"`
+	SecretHash             []byte                   `db:"secret_hash"`
+	OldSecretHash          []byte                   `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time               `db:"old_secret_until"`
+	SchemaID               *string                  `db:"schema_id"`
+	SchemaRevision         int32                    `db:"schema_revision"`
+	Data                   json.RawMessage          `db:"data"`
+	Sequence               int64                    `db:"sequence"`
+	CreationDate           time.Time                `db:"creation_date"`
+	ChangeDate             time.Time                `db:"change_date"`
 }
 
 type UserCode struct {
@@ -499,17 +507,17 @@ type UserCode struct {
 }
 
 type UserGrant struct {
-	InstanceID     string    `db:"instance_id"`
-	ID             string    `db:"id"`
-	OrgID          string    `db:"org_id"`
-	UserID         string    `db:"user_id"`
-	ProjectID      string    `db:"project_id"`
-	ProjectGrantID *string   `db:"project_grant_id"`
-	RoleKeys       []string  `db:"role_keys"`
-	State          int16     `db:"state"`
-	Sequence       int64     `db:"sequence"`
-	CreationDate   time.Time `db:"creation_date"`
-	ChangeDate     time.Time `db:"change_date"`
+	InstanceID     string                  `db:"instance_id"`
+	ID             string                  `db:"id"`
+	OrgID          string                  `db:"org_id"`
+	UserID         string                  `db:"user_id"`
+	ProjectID      string                  `db:"project_id"`
+	ProjectGrantID *string                 `db:"project_grant_id"`
+	RoleKeys       []string                `db:"role_keys"`
+	State          objectv3.EffectiveState `db:"state"`
+	Sequence       int64                   `db:"sequence"`
+	CreationDate   time.Time               `db:"creation_date"`
+	ChangeDate     time.Time               `db:"change_date"`
 }
 
 type UserMetadatum struct {
@@ -525,72 +533,72 @@ type UserMetadatum struct {
 }
 
 type UserRow struct {
-	InstanceID             string          `db:"instance_id"`
-	ID                     string          `db:"id"`
-	OrgID                  *string         `db:"org_id"`
-	UserType               int16           `db:"user_type"`
-	State                  int16           `db:"state"`
-	Username               string          `db:"username"`
-	UsernameFolded         string          `db:"username_folded"`
-	GivenName              string          `db:"given_name"`
-	FamilyName             string          `db:"family_name"`
-	MiddleName             string          `db:"middle_name"`
-	NickName               string          `db:"nick_name"`
-	DisplayName            string          `db:"display_name"`
-	DisplayNameFolded      string          `db:"display_name_folded"`
-	PreferredLanguage      string          `db:"preferred_language"`
-	ProfileUrl             string          `db:"profile_url"`
-	PictureUrl             string          `db:"picture_url"`
-	WebsiteUrl             string          `db:"website_url"`
-	Gender                 string          `db:"gender"`
-	Birthdate              string          `db:"birthdate"`
-	Zoneinfo               string          `db:"zoneinfo"`
-	StreetAddress          string          `db:"street_address"`
-	Locality               string          `db:"locality"`
-	Region                 string          `db:"region"`
-	PostalCode             string          `db:"postal_code"`
-	Country                string          `db:"country"`
-	Email                  string          `db:"email"`
-	EmailFolded            string          `db:"email_folded"`
-	IsEmailVerified        bool            `db:"is_email_verified"`
-	IsEmailProven          bool            `db:"is_email_proven"`
-	Phone                  string          `db:"phone"`
-	IsPhoneVerified        bool            `db:"is_phone_verified"`
-	PasswordHash           *string         `db:"password_hash"`
-	PasswordChanged        *time.Time      `db:"password_changed"`
-	PasswordChangeRequired bool            `db:"password_change_required"`
-	FailedPasswordAttempts int32           `db:"failed_password_attempts"`
-	FailedPasswordUntil    time.Time       `db:"failed_password_until"`
-	FailedOtpAttempts      int32           `db:"failed_otp_attempts"`
-	FailedOtpUntil         time.Time       `db:"failed_otp_until"`
-	Generation             int32           `db:"generation"`
-	Description            string          `db:"description"`
-	AccessTokenType        int16           `db:"access_token_type"`
-	SecretHash             []byte          `db:"secret_hash"`
-	OldSecretHash          []byte          `db:"old_secret_hash"`
-	OldSecretUntil         *time.Time      `db:"old_secret_until"`
-	SchemaID               *string         `db:"schema_id"`
-	SchemaRevision         int32           `db:"schema_revision"`
-	Data                   json.RawMessage `db:"data"`
-	Sequence               int64           `db:"sequence"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
-	LoginName              string          `db:"login_name"`
-	HasSecret              bool            `db:"has_secret"`
+	InstanceID             string                   `db:"instance_id"`
+	ID                     string                   `db:"id"`
+	OrgID                  *string                  `db:"org_id"`
+	UserType               userv3.UserType          `db:"user_type"`
+	State                  userv3.UserState         `db:"state"`
+	Username               string                   `db:"username"`
+	UsernameFolded         string                   `db:"username_folded"`
+	GivenName              string                   `db:"given_name"`
+	FamilyName             string                   `db:"family_name"`
+	MiddleName             string                   `db:"middle_name"`
+	NickName               string                   `db:"nick_name"`
+	DisplayName            string                   `db:"display_name"`
+	DisplayNameFolded      string                   `db:"display_name_folded"`
+	PreferredLanguage      string                   `db:"preferred_language"`
+	ProfileUrl             string                   `db:"profile_url"`
+	PictureUrl             string                   `db:"picture_url"`
+	WebsiteUrl             string                   `db:"website_url"`
+	Gender                 string                   `db:"gender"`
+	Birthdate              string                   `db:"birthdate"`
+	Zoneinfo               string                   `db:"zoneinfo"`
+	StreetAddress          string                   `db:"street_address"`
+	Locality               string                   `db:"locality"`
+	Region                 string                   `db:"region"`
+	PostalCode             string                   `db:"postal_code"`
+	Country                string                   `db:"country"`
+	Email                  string                   `db:"email"`
+	EmailFolded            string                   `db:"email_folded"`
+	IsEmailVerified        bool                     `db:"is_email_verified"`
+	IsEmailProven          bool                     `db:"is_email_proven"`
+	Phone                  string                   `db:"phone"`
+	IsPhoneVerified        bool                     `db:"is_phone_verified"`
+	PasswordHash           *string                  `db:"password_hash"`
+	PasswordChanged        *time.Time               `db:"password_changed"`
+	PasswordChangeRequired bool                     `db:"password_change_required"`
+	FailedPasswordAttempts int32                    `db:"failed_password_attempts"`
+	FailedPasswordUntil    time.Time                `db:"failed_password_until"`
+	FailedOtpAttempts      int32                    `db:"failed_otp_attempts"`
+	FailedOtpUntil         time.Time                `db:"failed_otp_until"`
+	Generation             int32                    `db:"generation"`
+	Description            string                   `db:"description"`
+	AccessTokenType        objectv3.AccessTokenType `db:"access_token_type"`
+	SecretHash             []byte                   `db:"secret_hash"`
+	OldSecretHash          []byte                   `db:"old_secret_hash"`
+	OldSecretUntil         *time.Time               `db:"old_secret_until"`
+	SchemaID               *string                  `db:"schema_id"`
+	SchemaRevision         int32                    `db:"schema_revision"`
+	Data                   json.RawMessage          `db:"data"`
+	Sequence               int64                    `db:"sequence"`
+	CreationDate           time.Time                `db:"creation_date"`
+	ChangeDate             time.Time                `db:"change_date"`
+	LoginName              string                   `db:"login_name"`
+	HasSecret              bool                     `db:"has_secret"`
 }
 
 type UserSchema struct {
-	InstanceID             string          `db:"instance_id"`
-	ID                     string          `db:"id"`
-	Type                   string          `db:"type"`
-	TypeFolded             string          `db:"type_folded"`
-	Schema                 json.RawMessage `db:"schema"`
-	Revision               int32           `db:"revision"`
-	PossibleAuthenticators []int16         `db:"possible_authenticators"`
-	State                  int16           `db:"state"`
-	Sequence               int64           `db:"sequence"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
+	InstanceID             string                       `db:"instance_id"`
+	ID                     string                       `db:"id"`
+	Type                   string                       `db:"type"`
+	TypeFolded             string                       `db:"type_folded"`
+	Schema                 json.RawMessage              `db:"schema"`
+	Revision               int32                        `db:"revision"`
+	PossibleAuthenticators []schemav3.AuthenticatorType `db:"possible_authenticators"`
+	State                  objectv3.EffectiveState      `db:"state"`
+	Sequence               int64                        `db:"sequence"`
+	CreationDate           time.Time                    `db:"creation_date"`
+	ChangeDate             time.Time                    `db:"change_date"`
 }
 
 type UserSchemaRevision struct {

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const addGrants = `-- name: AddGrants :many
@@ -513,14 +515,14 @@ type ServiceClientsParams struct {
 }
 
 type ServiceClientsRow struct {
-	ID              string     `db:"id"`
-	OrgID           string     `db:"org_id"`
-	Username        string     `db:"username"`
-	Generation      int32      `db:"generation"`
-	AccessTokenType int16      `db:"access_token_type"`
-	SecretHash      []byte     `db:"secret_hash"`
-	OldSecretHash   []byte     `db:"old_secret_hash"`
-	OldSecretUntil  *time.Time `db:"old_secret_until"`
+	ID              string                   `db:"id"`
+	OrgID           string                   `db:"org_id"`
+	Username        string                   `db:"username"`
+	Generation      int32                    `db:"generation"`
+	AccessTokenType objectv3.AccessTokenType `db:"access_token_type"`
+	SecretHash      []byte                   `db:"secret_hash"`
+	OldSecretHash   []byte                   `db:"old_secret_hash"`
+	OldSecretUntil  *time.Time               `db:"old_secret_until"`
 }
 
 // The service users that a client ID may mean: a username, which is unique within
@@ -573,13 +575,13 @@ type ServiceKeyParams struct {
 }
 
 type ServiceKeyRow struct {
-	UserID          string     `db:"user_id"`
-	PublicKey       string     `db:"public_key"`
-	ExpirationDate  *time.Time `db:"expiration_date"`
-	OrgID           string     `db:"org_id"`
-	Username        string     `db:"username"`
-	Generation      int32      `db:"generation"`
-	AccessTokenType int16      `db:"access_token_type"`
+	UserID          string                   `db:"user_id"`
+	PublicKey       string                   `db:"public_key"`
+	ExpirationDate  *time.Time               `db:"expiration_date"`
+	OrgID           string                   `db:"org_id"`
+	Username        string                   `db:"username"`
+	Generation      int32                    `db:"generation"`
+	AccessTokenType objectv3.AccessTokenType `db:"access_token_type"`
 }
 
 // A key of a service user who can act now.

@@ -9,6 +9,9 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const appsDelete = `-- name: AppsDelete :exec
@@ -81,44 +84,44 @@ RETURNING sequence
 `
 
 type AppsInsertParams struct {
-	InstanceID               string          `db:"instance_id"`
-	ID                       string          `db:"id"`
-	OrgID                    string          `db:"org_id"`
-	ProjectID                string          `db:"project_id"`
-	Name                     string          `db:"name"`
-	NameFolded               string          `db:"name_folded"`
-	Type                     int16           `db:"type"`
-	State                    int16           `db:"state"`
-	ClientID                 string          `db:"client_id"`
-	AuthMethodType           int16           `db:"auth_method_type"`
-	SecretHash               []byte          `db:"secret_hash"`
-	OldSecretHash            []byte          `db:"old_secret_hash"`
-	OldSecretUntil           *time.Time      `db:"old_secret_until"`
-	RedirectUris             []string        `db:"redirect_uris"`
-	PostLogoutRedirectUris   []string        `db:"post_logout_redirect_uris"`
-	ResponseTypes            []int16         `db:"response_types"`
-	GrantTypes               []int16         `db:"grant_types"`
-	ApplicationType          int16           `db:"application_type"`
-	DevelopmentMode          bool            `db:"development_mode"`
-	AccessTokenType          int16           `db:"access_token_type"`
-	AccessTokenRoleAssertion bool            `db:"access_token_role_assertion"`
-	IDTokenRoleAssertion     bool            `db:"id_token_role_assertion"`
-	IDTokenUserinfoAssertion bool            `db:"id_token_userinfo_assertion"`
-	ClockSkewNanos           int64           `db:"clock_skew_nanos"`
-	AdditionalOrigins        []string        `db:"additional_origins"`
-	Trusted                  bool            `db:"trusted"`
-	PlainJwtType             bool            `db:"plain_jwt_type"`
-	EventInstanceID          string          `db:"event_instance_id"`
-	EventAggregateType       string          `db:"event_aggregate_type"`
-	EventAggregateID         string          `db:"event_aggregate_id"`
-	EventType                string          `db:"event_type"`
-	EventPayload             json.RawMessage `db:"event_payload"`
-	EventCreator             string          `db:"event_creator"`
-	EventOwnerType           int16           `db:"event_owner_type"`
-	EventOwnerID             string          `db:"event_owner_id"`
-	EventAt                  time.Time       `db:"event_at"`
-	CreationDate             time.Time       `db:"creation_date"`
-	ChangeDate               time.Time       `db:"change_date"`
+	InstanceID               string                   `db:"instance_id"`
+	ID                       string                   `db:"id"`
+	OrgID                    string                   `db:"org_id"`
+	ProjectID                string                   `db:"project_id"`
+	Name                     string                   `db:"name"`
+	NameFolded               string                   `db:"name_folded"`
+	Type                     appv3.AppType            `db:"type"`
+	State                    objectv3.EffectiveState  `db:"state"`
+	ClientID                 string                   `db:"client_id"`
+	AuthMethodType           appv3.AuthMethodType     `db:"auth_method_type"`
+	SecretHash               []byte                   `db:"secret_hash"`
+	OldSecretHash            []byte                   `db:"old_secret_hash"`
+	OldSecretUntil           *time.Time               `db:"old_secret_until"`
+	RedirectUris             []string                 `db:"redirect_uris"`
+	PostLogoutRedirectUris   []string                 `db:"post_logout_redirect_uris"`
+	ResponseTypes            []appv3.ResponseType     `db:"response_types"`
+	GrantTypes               []appv3.GrantType        `db:"grant_types"`
+	ApplicationType          appv3.ApplicationType    `db:"application_type"`
+	DevelopmentMode          bool                     `db:"development_mode"`
+	AccessTokenType          objectv3.AccessTokenType `db:"access_token_type"`
+	AccessTokenRoleAssertion bool                     `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion     bool                     `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion bool                     `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos           int64                    `db:"clock_skew_nanos"`
+	AdditionalOrigins        []string                 `db:"additional_origins"`
+	Trusted                  bool                     `db:"trusted"`
+	PlainJwtType             bool                     `db:"plain_jwt_type"`
+	EventInstanceID          string                   `db:"event_instance_id"`
+	EventAggregateType       string                   `db:"event_aggregate_type"`
+	EventAggregateID         string                   `db:"event_aggregate_id"`
+	EventType                string                   `db:"event_type"`
+	EventPayload             json.RawMessage          `db:"event_payload"`
+	EventCreator             string                   `db:"event_creator"`
+	EventOwnerType           int16                    `db:"event_owner_type"`
+	EventOwnerID             string                   `db:"event_owner_id"`
+	EventAt                  time.Time                `db:"event_at"`
+	CreationDate             time.Time                `db:"creation_date"`
+	ChangeDate               time.Time                `db:"change_date"`
 }
 
 // AppsInsert stores a new row and appends its event.
@@ -321,43 +324,43 @@ RETURNING t.sequence
 `
 
 type AppsUpdateParams struct {
-	OrgID                    string          `db:"org_id"`
-	ProjectID                string          `db:"project_id"`
-	Name                     string          `db:"name"`
-	NameFolded               string          `db:"name_folded"`
-	Type                     int16           `db:"type"`
-	State                    int16           `db:"state"`
-	ClientID                 string          `db:"client_id"`
-	AuthMethodType           int16           `db:"auth_method_type"`
-	SecretHash               []byte          `db:"secret_hash"`
-	OldSecretHash            []byte          `db:"old_secret_hash"`
-	OldSecretUntil           *time.Time      `db:"old_secret_until"`
-	RedirectUris             []string        `db:"redirect_uris"`
-	PostLogoutRedirectUris   []string        `db:"post_logout_redirect_uris"`
-	ResponseTypes            []int16         `db:"response_types"`
-	GrantTypes               []int16         `db:"grant_types"`
-	ApplicationType          int16           `db:"application_type"`
-	DevelopmentMode          bool            `db:"development_mode"`
-	AccessTokenType          int16           `db:"access_token_type"`
-	AccessTokenRoleAssertion bool            `db:"access_token_role_assertion"`
-	IDTokenRoleAssertion     bool            `db:"id_token_role_assertion"`
-	IDTokenUserinfoAssertion bool            `db:"id_token_userinfo_assertion"`
-	ClockSkewNanos           int64           `db:"clock_skew_nanos"`
-	AdditionalOrigins        []string        `db:"additional_origins"`
-	Trusted                  bool            `db:"trusted"`
-	PlainJwtType             bool            `db:"plain_jwt_type"`
-	EventInstanceID          string          `db:"event_instance_id"`
-	EventAggregateType       string          `db:"event_aggregate_type"`
-	EventAggregateID         string          `db:"event_aggregate_id"`
-	EventType                string          `db:"event_type"`
-	EventPayload             json.RawMessage `db:"event_payload"`
-	EventCreator             string          `db:"event_creator"`
-	EventOwnerType           int16           `db:"event_owner_type"`
-	EventOwnerID             string          `db:"event_owner_id"`
-	EventAt                  time.Time       `db:"event_at"`
-	ChangeDate               time.Time       `db:"change_date"`
-	InstanceID               string          `db:"instance_id"`
-	ID                       string          `db:"id"`
+	OrgID                    string                   `db:"org_id"`
+	ProjectID                string                   `db:"project_id"`
+	Name                     string                   `db:"name"`
+	NameFolded               string                   `db:"name_folded"`
+	Type                     appv3.AppType            `db:"type"`
+	State                    objectv3.EffectiveState  `db:"state"`
+	ClientID                 string                   `db:"client_id"`
+	AuthMethodType           appv3.AuthMethodType     `db:"auth_method_type"`
+	SecretHash               []byte                   `db:"secret_hash"`
+	OldSecretHash            []byte                   `db:"old_secret_hash"`
+	OldSecretUntil           *time.Time               `db:"old_secret_until"`
+	RedirectUris             []string                 `db:"redirect_uris"`
+	PostLogoutRedirectUris   []string                 `db:"post_logout_redirect_uris"`
+	ResponseTypes            []appv3.ResponseType     `db:"response_types"`
+	GrantTypes               []appv3.GrantType        `db:"grant_types"`
+	ApplicationType          appv3.ApplicationType    `db:"application_type"`
+	DevelopmentMode          bool                     `db:"development_mode"`
+	AccessTokenType          objectv3.AccessTokenType `db:"access_token_type"`
+	AccessTokenRoleAssertion bool                     `db:"access_token_role_assertion"`
+	IDTokenRoleAssertion     bool                     `db:"id_token_role_assertion"`
+	IDTokenUserinfoAssertion bool                     `db:"id_token_userinfo_assertion"`
+	ClockSkewNanos           int64                    `db:"clock_skew_nanos"`
+	AdditionalOrigins        []string                 `db:"additional_origins"`
+	Trusted                  bool                     `db:"trusted"`
+	PlainJwtType             bool                     `db:"plain_jwt_type"`
+	EventInstanceID          string                   `db:"event_instance_id"`
+	EventAggregateType       string                   `db:"event_aggregate_type"`
+	EventAggregateID         string                   `db:"event_aggregate_id"`
+	EventType                string                   `db:"event_type"`
+	EventPayload             json.RawMessage          `db:"event_payload"`
+	EventCreator             string                   `db:"event_creator"`
+	EventOwnerType           int16                    `db:"event_owner_type"`
+	EventOwnerID             string                   `db:"event_owner_id"`
+	EventAt                  time.Time                `db:"event_at"`
+	ChangeDate               time.Time                `db:"change_date"`
+	InstanceID               string                   `db:"instance_id"`
+	ID                       string                   `db:"id"`
 }
 
 // AppsUpdate stores a row that is locked and appends its event.

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 )
 
 const authenticatorsDelete = `-- name: AuthenticatorsDelete :exec
@@ -63,26 +65,26 @@ RETURNING sequence
 `
 
 type AuthenticatorsInsertParams struct {
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
-	OrgID              string          `db:"org_id"`
-	UserID             string          `db:"user_id"`
-	Type               int16           `db:"type"`
-	Address            string          `db:"address"`
-	IsVerified         bool            `db:"is_verified"`
-	Secret             []byte          `db:"secret"`
-	LastStep           int64           `db:"last_step"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	CreationDate       time.Time       `db:"creation_date"`
-	ChangeDate         time.Time       `db:"change_date"`
+	InstanceID         string                           `db:"instance_id"`
+	ID                 string                           `db:"id"`
+	OrgID              string                           `db:"org_id"`
+	UserID             string                           `db:"user_id"`
+	Type               authenticatorv3.SecondFactorType `db:"type"`
+	Address            string                           `db:"address"`
+	IsVerified         bool                             `db:"is_verified"`
+	Secret             []byte                           `db:"secret"`
+	LastStep           int64                            `db:"last_step"`
+	EventInstanceID    string                           `db:"event_instance_id"`
+	EventAggregateType string                           `db:"event_aggregate_type"`
+	EventAggregateID   string                           `db:"event_aggregate_id"`
+	EventType          string                           `db:"event_type"`
+	EventPayload       json.RawMessage                  `db:"event_payload"`
+	EventCreator       string                           `db:"event_creator"`
+	EventOwnerType     int16                            `db:"event_owner_type"`
+	EventOwnerID       string                           `db:"event_owner_id"`
+	EventAt            time.Time                        `db:"event_at"`
+	CreationDate       time.Time                        `db:"creation_date"`
+	ChangeDate         time.Time                        `db:"change_date"`
 }
 
 // AuthenticatorsInsert stores a new row and appends its event.
@@ -213,25 +215,25 @@ RETURNING t.sequence
 `
 
 type AuthenticatorsUpdateParams struct {
-	OrgID              string          `db:"org_id"`
-	UserID             string          `db:"user_id"`
-	Type               int16           `db:"type"`
-	Address            string          `db:"address"`
-	IsVerified         bool            `db:"is_verified"`
-	Secret             []byte          `db:"secret"`
-	LastStep           int64           `db:"last_step"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	ChangeDate         time.Time       `db:"change_date"`
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
+	OrgID              string                           `db:"org_id"`
+	UserID             string                           `db:"user_id"`
+	Type               authenticatorv3.SecondFactorType `db:"type"`
+	Address            string                           `db:"address"`
+	IsVerified         bool                             `db:"is_verified"`
+	Secret             []byte                           `db:"secret"`
+	LastStep           int64                            `db:"last_step"`
+	EventInstanceID    string                           `db:"event_instance_id"`
+	EventAggregateType string                           `db:"event_aggregate_type"`
+	EventAggregateID   string                           `db:"event_aggregate_id"`
+	EventType          string                           `db:"event_type"`
+	EventPayload       json.RawMessage                  `db:"event_payload"`
+	EventCreator       string                           `db:"event_creator"`
+	EventOwnerType     int16                            `db:"event_owner_type"`
+	EventOwnerID       string                           `db:"event_owner_id"`
+	EventAt            time.Time                        `db:"event_at"`
+	ChangeDate         time.Time                        `db:"change_date"`
+	InstanceID         string                           `db:"instance_id"`
+	ID                 string                           `db:"id"`
 }
 
 // AuthenticatorsUpdate stores a row that is locked and appends its event.

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
 )
 
 const domainsDelete = `-- name: DomainsDelete :exec
@@ -63,26 +65,26 @@ RETURNING sequence
 `
 
 type DomainsInsertParams struct {
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
-	OrgID              *string         `db:"org_id"`
-	Domain             string          `db:"domain"`
-	DomainFolded       string          `db:"domain_folded"`
-	IsVerified         bool            `db:"is_verified"`
-	IsPrimary          bool            `db:"is_primary"`
-	ValidationType     int16           `db:"validation_type"`
-	ValidationToken    string          `db:"validation_token"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	CreationDate       time.Time       `db:"creation_date"`
-	ChangeDate         time.Time       `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
+	OrgID              *string                 `db:"org_id"`
+	Domain             string                  `db:"domain"`
+	DomainFolded       string                  `db:"domain_folded"`
+	IsVerified         bool                    `db:"is_verified"`
+	IsPrimary          bool                    `db:"is_primary"`
+	ValidationType     domainv3.ValidationType `db:"validation_type"`
+	ValidationToken    string                  `db:"validation_token"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	CreationDate       time.Time               `db:"creation_date"`
+	ChangeDate         time.Time               `db:"change_date"`
 }
 
 // DomainsInsert stores a new row and appends its event.
@@ -213,25 +215,25 @@ RETURNING t.sequence
 `
 
 type DomainsUpdateParams struct {
-	OrgID              *string         `db:"org_id"`
-	Domain             string          `db:"domain"`
-	DomainFolded       string          `db:"domain_folded"`
-	IsVerified         bool            `db:"is_verified"`
-	IsPrimary          bool            `db:"is_primary"`
-	ValidationType     int16           `db:"validation_type"`
-	ValidationToken    string          `db:"validation_token"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	ChangeDate         time.Time       `db:"change_date"`
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
+	OrgID              *string                 `db:"org_id"`
+	Domain             string                  `db:"domain"`
+	DomainFolded       string                  `db:"domain_folded"`
+	IsVerified         bool                    `db:"is_verified"`
+	IsPrimary          bool                    `db:"is_primary"`
+	ValidationType     domainv3.ValidationType `db:"validation_type"`
+	ValidationToken    string                  `db:"validation_token"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	ChangeDate         time.Time               `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
 }
 
 // DomainsUpdate stores a row that is locked and appends its event.

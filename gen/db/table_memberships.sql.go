@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 )
 
 const membershipsDelete = `-- name: MembershipsDelete :exec
@@ -63,26 +65,26 @@ RETURNING sequence
 `
 
 type MembershipsInsertParams struct {
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
-	OrgID              *string         `db:"org_id"`
-	ProjectID          *string         `db:"project_id"`
-	ProjectGrantID     *string         `db:"project_grant_id"`
-	UserID             string          `db:"user_id"`
-	Level              int16           `db:"level"`
-	ObjectID           string          `db:"object_id"`
-	Roles              []string        `db:"roles"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	CreationDate       time.Time       `db:"creation_date"`
-	ChangeDate         time.Time       `db:"change_date"`
+	InstanceID         string                       `db:"instance_id"`
+	ID                 string                       `db:"id"`
+	OrgID              *string                      `db:"org_id"`
+	ProjectID          *string                      `db:"project_id"`
+	ProjectGrantID     *string                      `db:"project_grant_id"`
+	UserID             string                       `db:"user_id"`
+	Level              membershipv3.MembershipLevel `db:"level"`
+	ObjectID           string                       `db:"object_id"`
+	Roles              []string                     `db:"roles"`
+	EventInstanceID    string                       `db:"event_instance_id"`
+	EventAggregateType string                       `db:"event_aggregate_type"`
+	EventAggregateID   string                       `db:"event_aggregate_id"`
+	EventType          string                       `db:"event_type"`
+	EventPayload       json.RawMessage              `db:"event_payload"`
+	EventCreator       string                       `db:"event_creator"`
+	EventOwnerType     int16                        `db:"event_owner_type"`
+	EventOwnerID       string                       `db:"event_owner_id"`
+	EventAt            time.Time                    `db:"event_at"`
+	CreationDate       time.Time                    `db:"creation_date"`
+	ChangeDate         time.Time                    `db:"change_date"`
 }
 
 // MembershipsInsert stores a new row and appends its event.
@@ -213,25 +215,25 @@ RETURNING t.sequence
 `
 
 type MembershipsUpdateParams struct {
-	OrgID              *string         `db:"org_id"`
-	ProjectID          *string         `db:"project_id"`
-	ProjectGrantID     *string         `db:"project_grant_id"`
-	UserID             string          `db:"user_id"`
-	Level              int16           `db:"level"`
-	ObjectID           string          `db:"object_id"`
-	Roles              []string        `db:"roles"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	ChangeDate         time.Time       `db:"change_date"`
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
+	OrgID              *string                      `db:"org_id"`
+	ProjectID          *string                      `db:"project_id"`
+	ProjectGrantID     *string                      `db:"project_grant_id"`
+	UserID             string                       `db:"user_id"`
+	Level              membershipv3.MembershipLevel `db:"level"`
+	ObjectID           string                       `db:"object_id"`
+	Roles              []string                     `db:"roles"`
+	EventInstanceID    string                       `db:"event_instance_id"`
+	EventAggregateType string                       `db:"event_aggregate_type"`
+	EventAggregateID   string                       `db:"event_aggregate_id"`
+	EventType          string                       `db:"event_type"`
+	EventPayload       json.RawMessage              `db:"event_payload"`
+	EventCreator       string                       `db:"event_creator"`
+	EventOwnerType     int16                        `db:"event_owner_type"`
+	EventOwnerID       string                       `db:"event_owner_id"`
+	EventAt            time.Time                    `db:"event_at"`
+	ChangeDate         time.Time                    `db:"change_date"`
+	InstanceID         string                       `db:"instance_id"`
+	ID                 string                       `db:"id"`
 }
 
 // MembershipsUpdate stores a row that is locked and appends its event.

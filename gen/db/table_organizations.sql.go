@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const organizationsDelete = `-- name: OrganizationsDelete :exec
@@ -61,22 +63,22 @@ RETURNING sequence
 `
 
 type OrganizationsInsertParams struct {
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
-	Name               string          `db:"name"`
-	NameFolded         string          `db:"name_folded"`
-	State              int16           `db:"state"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	CreationDate       time.Time       `db:"creation_date"`
-	ChangeDate         time.Time       `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
+	Name               string                  `db:"name"`
+	NameFolded         string                  `db:"name_folded"`
+	State              objectv3.EffectiveState `db:"state"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	CreationDate       time.Time               `db:"creation_date"`
+	ChangeDate         time.Time               `db:"change_date"`
 }
 
 // OrganizationsInsert stores a new row and appends its event.
@@ -197,21 +199,21 @@ RETURNING t.sequence
 `
 
 type OrganizationsUpdateParams struct {
-	Name               string          `db:"name"`
-	NameFolded         string          `db:"name_folded"`
-	State              int16           `db:"state"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	ChangeDate         time.Time       `db:"change_date"`
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
+	Name               string                  `db:"name"`
+	NameFolded         string                  `db:"name_folded"`
+	State              objectv3.EffectiveState `db:"state"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	ChangeDate         time.Time               `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
 }
 
 // OrganizationsUpdate stores a row that is locked and appends its event.

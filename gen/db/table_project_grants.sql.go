@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const projectGrantsDelete = `-- name: ProjectGrantsDelete :exec
@@ -61,24 +63,24 @@ RETURNING sequence
 `
 
 type ProjectGrantsInsertParams struct {
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
-	OrgID              string          `db:"org_id"`
-	ProjectID          string          `db:"project_id"`
-	GrantedOrgID       string          `db:"granted_org_id"`
-	RoleKeys           []string        `db:"role_keys"`
-	State              int16           `db:"state"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	CreationDate       time.Time       `db:"creation_date"`
-	ChangeDate         time.Time       `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
+	OrgID              string                  `db:"org_id"`
+	ProjectID          string                  `db:"project_id"`
+	GrantedOrgID       string                  `db:"granted_org_id"`
+	RoleKeys           []string                `db:"role_keys"`
+	State              objectv3.EffectiveState `db:"state"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	CreationDate       time.Time               `db:"creation_date"`
+	ChangeDate         time.Time               `db:"change_date"`
 }
 
 // ProjectGrantsInsert stores a new row and appends its event.
@@ -201,23 +203,23 @@ RETURNING t.sequence
 `
 
 type ProjectGrantsUpdateParams struct {
-	OrgID              string          `db:"org_id"`
-	ProjectID          string          `db:"project_id"`
-	GrantedOrgID       string          `db:"granted_org_id"`
-	RoleKeys           []string        `db:"role_keys"`
-	State              int16           `db:"state"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	ChangeDate         time.Time       `db:"change_date"`
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
+	OrgID              string                  `db:"org_id"`
+	ProjectID          string                  `db:"project_id"`
+	GrantedOrgID       string                  `db:"granted_org_id"`
+	RoleKeys           []string                `db:"role_keys"`
+	State              objectv3.EffectiveState `db:"state"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	ChangeDate         time.Time               `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
 }
 
 // ProjectGrantsUpdate stores a row that is locked and appends its event.

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const projectsDelete = `-- name: ProjectsDelete :exec
@@ -63,26 +65,26 @@ RETURNING sequence
 `
 
 type ProjectsInsertParams struct {
-	InstanceID           string          `db:"instance_id"`
-	ID                   string          `db:"id"`
-	OrgID                string          `db:"org_id"`
-	Name                 string          `db:"name"`
-	NameFolded           string          `db:"name_folded"`
-	ProjectRoleAssertion bool            `db:"project_role_assertion"`
-	ProjectRoleCheck     bool            `db:"project_role_check"`
-	HasProjectCheck      bool            `db:"has_project_check"`
-	State                int16           `db:"state"`
-	EventInstanceID      string          `db:"event_instance_id"`
-	EventAggregateType   string          `db:"event_aggregate_type"`
-	EventAggregateID     string          `db:"event_aggregate_id"`
-	EventType            string          `db:"event_type"`
-	EventPayload         json.RawMessage `db:"event_payload"`
-	EventCreator         string          `db:"event_creator"`
-	EventOwnerType       int16           `db:"event_owner_type"`
-	EventOwnerID         string          `db:"event_owner_id"`
-	EventAt              time.Time       `db:"event_at"`
-	CreationDate         time.Time       `db:"creation_date"`
-	ChangeDate           time.Time       `db:"change_date"`
+	InstanceID           string                  `db:"instance_id"`
+	ID                   string                  `db:"id"`
+	OrgID                string                  `db:"org_id"`
+	Name                 string                  `db:"name"`
+	NameFolded           string                  `db:"name_folded"`
+	ProjectRoleAssertion bool                    `db:"project_role_assertion"`
+	ProjectRoleCheck     bool                    `db:"project_role_check"`
+	HasProjectCheck      bool                    `db:"has_project_check"`
+	State                objectv3.EffectiveState `db:"state"`
+	EventInstanceID      string                  `db:"event_instance_id"`
+	EventAggregateType   string                  `db:"event_aggregate_type"`
+	EventAggregateID     string                  `db:"event_aggregate_id"`
+	EventType            string                  `db:"event_type"`
+	EventPayload         json.RawMessage         `db:"event_payload"`
+	EventCreator         string                  `db:"event_creator"`
+	EventOwnerType       int16                   `db:"event_owner_type"`
+	EventOwnerID         string                  `db:"event_owner_id"`
+	EventAt              time.Time               `db:"event_at"`
+	CreationDate         time.Time               `db:"creation_date"`
+	ChangeDate           time.Time               `db:"change_date"`
 }
 
 // ProjectsInsert stores a new row and appends its event.
@@ -213,25 +215,25 @@ RETURNING t.sequence
 `
 
 type ProjectsUpdateParams struct {
-	OrgID                string          `db:"org_id"`
-	Name                 string          `db:"name"`
-	NameFolded           string          `db:"name_folded"`
-	ProjectRoleAssertion bool            `db:"project_role_assertion"`
-	ProjectRoleCheck     bool            `db:"project_role_check"`
-	HasProjectCheck      bool            `db:"has_project_check"`
-	State                int16           `db:"state"`
-	EventInstanceID      string          `db:"event_instance_id"`
-	EventAggregateType   string          `db:"event_aggregate_type"`
-	EventAggregateID     string          `db:"event_aggregate_id"`
-	EventType            string          `db:"event_type"`
-	EventPayload         json.RawMessage `db:"event_payload"`
-	EventCreator         string          `db:"event_creator"`
-	EventOwnerType       int16           `db:"event_owner_type"`
-	EventOwnerID         string          `db:"event_owner_id"`
-	EventAt              time.Time       `db:"event_at"`
-	ChangeDate           time.Time       `db:"change_date"`
-	InstanceID           string          `db:"instance_id"`
-	ID                   string          `db:"id"`
+	OrgID                string                  `db:"org_id"`
+	Name                 string                  `db:"name"`
+	NameFolded           string                  `db:"name_folded"`
+	ProjectRoleAssertion bool                    `db:"project_role_assertion"`
+	ProjectRoleCheck     bool                    `db:"project_role_check"`
+	HasProjectCheck      bool                    `db:"has_project_check"`
+	State                objectv3.EffectiveState `db:"state"`
+	EventInstanceID      string                  `db:"event_instance_id"`
+	EventAggregateType   string                  `db:"event_aggregate_type"`
+	EventAggregateID     string                  `db:"event_aggregate_id"`
+	EventType            string                  `db:"event_type"`
+	EventPayload         json.RawMessage         `db:"event_payload"`
+	EventCreator         string                  `db:"event_creator"`
+	EventOwnerType       int16                   `db:"event_owner_type"`
+	EventOwnerID         string                  `db:"event_owner_id"`
+	EventAt              time.Time               `db:"event_at"`
+	ChangeDate           time.Time               `db:"change_date"`
+	InstanceID           string                  `db:"instance_id"`
+	ID                   string                  `db:"id"`
 }
 
 // ProjectsUpdate stores a row that is locked and appends its event.

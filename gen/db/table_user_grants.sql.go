@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const userGrantsDelete = `-- name: UserGrantsDelete :exec
@@ -62,25 +64,25 @@ RETURNING sequence
 `
 
 type UserGrantsInsertParams struct {
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
-	OrgID              string          `db:"org_id"`
-	UserID             string          `db:"user_id"`
-	ProjectID          string          `db:"project_id"`
-	ProjectGrantID     *string         `db:"project_grant_id"`
-	RoleKeys           []string        `db:"role_keys"`
-	State              int16           `db:"state"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	CreationDate       time.Time       `db:"creation_date"`
-	ChangeDate         time.Time       `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
+	OrgID              string                  `db:"org_id"`
+	UserID             string                  `db:"user_id"`
+	ProjectID          string                  `db:"project_id"`
+	ProjectGrantID     *string                 `db:"project_grant_id"`
+	RoleKeys           []string                `db:"role_keys"`
+	State              objectv3.EffectiveState `db:"state"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	CreationDate       time.Time               `db:"creation_date"`
+	ChangeDate         time.Time               `db:"change_date"`
 }
 
 // UserGrantsInsert stores a new row and appends its event.
@@ -207,24 +209,24 @@ RETURNING t.sequence
 `
 
 type UserGrantsUpdateParams struct {
-	OrgID              string          `db:"org_id"`
-	UserID             string          `db:"user_id"`
-	ProjectID          string          `db:"project_id"`
-	ProjectGrantID     *string         `db:"project_grant_id"`
-	RoleKeys           []string        `db:"role_keys"`
-	State              int16           `db:"state"`
-	EventInstanceID    string          `db:"event_instance_id"`
-	EventAggregateType string          `db:"event_aggregate_type"`
-	EventAggregateID   string          `db:"event_aggregate_id"`
-	EventType          string          `db:"event_type"`
-	EventPayload       json.RawMessage `db:"event_payload"`
-	EventCreator       string          `db:"event_creator"`
-	EventOwnerType     int16           `db:"event_owner_type"`
-	EventOwnerID       string          `db:"event_owner_id"`
-	EventAt            time.Time       `db:"event_at"`
-	ChangeDate         time.Time       `db:"change_date"`
-	InstanceID         string          `db:"instance_id"`
-	ID                 string          `db:"id"`
+	OrgID              string                  `db:"org_id"`
+	UserID             string                  `db:"user_id"`
+	ProjectID          string                  `db:"project_id"`
+	ProjectGrantID     *string                 `db:"project_grant_id"`
+	RoleKeys           []string                `db:"role_keys"`
+	State              objectv3.EffectiveState `db:"state"`
+	EventInstanceID    string                  `db:"event_instance_id"`
+	EventAggregateType string                  `db:"event_aggregate_type"`
+	EventAggregateID   string                  `db:"event_aggregate_id"`
+	EventType          string                  `db:"event_type"`
+	EventPayload       json.RawMessage         `db:"event_payload"`
+	EventCreator       string                  `db:"event_creator"`
+	EventOwnerType     int16                   `db:"event_owner_type"`
+	EventOwnerID       string                  `db:"event_owner_id"`
+	EventAt            time.Time               `db:"event_at"`
+	ChangeDate         time.Time               `db:"change_date"`
+	InstanceID         string                  `db:"instance_id"`
+	ID                 string                  `db:"id"`
 }
 
 // UserGrantsUpdate stores a row that is locked and appends its event.

@@ -9,6 +9,9 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 )
 
 const userSchemasDelete = `-- name: UserSchemasDelete :exec
@@ -62,25 +65,25 @@ RETURNING sequence
 `
 
 type UserSchemasInsertParams struct {
-	InstanceID             string          `db:"instance_id"`
-	ID                     string          `db:"id"`
-	Type                   string          `db:"type"`
-	TypeFolded             string          `db:"type_folded"`
-	Schema                 json.RawMessage `db:"schema"`
-	Revision               int32           `db:"revision"`
-	PossibleAuthenticators []int16         `db:"possible_authenticators"`
-	State                  int16           `db:"state"`
-	EventInstanceID        string          `db:"event_instance_id"`
-	EventAggregateType     string          `db:"event_aggregate_type"`
-	EventAggregateID       string          `db:"event_aggregate_id"`
-	EventType              string          `db:"event_type"`
-	EventPayload           json.RawMessage `db:"event_payload"`
-	EventCreator           string          `db:"event_creator"`
-	EventOwnerType         int16           `db:"event_owner_type"`
-	EventOwnerID           string          `db:"event_owner_id"`
-	EventAt                time.Time       `db:"event_at"`
-	CreationDate           time.Time       `db:"creation_date"`
-	ChangeDate             time.Time       `db:"change_date"`
+	InstanceID             string                       `db:"instance_id"`
+	ID                     string                       `db:"id"`
+	Type                   string                       `db:"type"`
+	TypeFolded             string                       `db:"type_folded"`
+	Schema                 json.RawMessage              `db:"schema"`
+	Revision               int32                        `db:"revision"`
+	PossibleAuthenticators []schemav3.AuthenticatorType `db:"possible_authenticators"`
+	State                  objectv3.EffectiveState      `db:"state"`
+	EventInstanceID        string                       `db:"event_instance_id"`
+	EventAggregateType     string                       `db:"event_aggregate_type"`
+	EventAggregateID       string                       `db:"event_aggregate_id"`
+	EventType              string                       `db:"event_type"`
+	EventPayload           json.RawMessage              `db:"event_payload"`
+	EventCreator           string                       `db:"event_creator"`
+	EventOwnerType         int16                        `db:"event_owner_type"`
+	EventOwnerID           string                       `db:"event_owner_id"`
+	EventAt                time.Time                    `db:"event_at"`
+	CreationDate           time.Time                    `db:"creation_date"`
+	ChangeDate             time.Time                    `db:"change_date"`
 }
 
 // UserSchemasInsert stores a new row and appends its event.
@@ -207,24 +210,24 @@ RETURNING t.sequence
 `
 
 type UserSchemasUpdateParams struct {
-	Type                   string          `db:"type"`
-	TypeFolded             string          `db:"type_folded"`
-	Schema                 json.RawMessage `db:"schema"`
-	Revision               int32           `db:"revision"`
-	PossibleAuthenticators []int16         `db:"possible_authenticators"`
-	State                  int16           `db:"state"`
-	EventInstanceID        string          `db:"event_instance_id"`
-	EventAggregateType     string          `db:"event_aggregate_type"`
-	EventAggregateID       string          `db:"event_aggregate_id"`
-	EventType              string          `db:"event_type"`
-	EventPayload           json.RawMessage `db:"event_payload"`
-	EventCreator           string          `db:"event_creator"`
-	EventOwnerType         int16           `db:"event_owner_type"`
-	EventOwnerID           string          `db:"event_owner_id"`
-	EventAt                time.Time       `db:"event_at"`
-	ChangeDate             time.Time       `db:"change_date"`
-	InstanceID             string          `db:"instance_id"`
-	ID                     string          `db:"id"`
+	Type                   string                       `db:"type"`
+	TypeFolded             string                       `db:"type_folded"`
+	Schema                 json.RawMessage              `db:"schema"`
+	Revision               int32                        `db:"revision"`
+	PossibleAuthenticators []schemav3.AuthenticatorType `db:"possible_authenticators"`
+	State                  objectv3.EffectiveState      `db:"state"`
+	EventInstanceID        string                       `db:"event_instance_id"`
+	EventAggregateType     string                       `db:"event_aggregate_type"`
+	EventAggregateID       string                       `db:"event_aggregate_id"`
+	EventType              string                       `db:"event_type"`
+	EventPayload           json.RawMessage              `db:"event_payload"`
+	EventCreator           string                       `db:"event_creator"`
+	EventOwnerType         int16                        `db:"event_owner_type"`
+	EventOwnerID           string                       `db:"event_owner_id"`
+	EventAt                time.Time                    `db:"event_at"`
+	ChangeDate             time.Time                    `db:"change_date"`
+	InstanceID             string                       `db:"instance_id"`
+	ID                     string                       `db:"id"`
 }
 
 // UserSchemasUpdate stores a row that is locked and appends its event.

@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 )
 
 const callerByToken = `-- name: CallerByToken :one
@@ -223,9 +225,9 @@ type MembershipsOfUserParams struct {
 }
 
 type MembershipsOfUserRow struct {
-	Level    int16    `db:"level"`
-	ObjectID string   `db:"object_id"`
-	Roles    []string `db:"roles"`
+	Level    membershipv3.MembershipLevel `db:"level"`
+	ObjectID string                       `db:"object_id"`
+	Roles    []string                     `db:"roles"`
 }
 
 func (q *Queries) MembershipsOfUser(ctx context.Context, db DBTX, arg MembershipsOfUserParams) ([]MembershipsOfUserRow, error) {

@@ -8,6 +8,9 @@ package db
 import (
 	"context"
 	"encoding/json"
+
+	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
+	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 const holdSchema = `-- name: HoldSchema :one
@@ -20,9 +23,9 @@ type HoldSchemaParams struct {
 }
 
 type HoldSchemaRow struct {
-	Revision int32           `db:"revision"`
-	State    int16           `db:"state"`
-	Schema   json.RawMessage `db:"schema"`
+	Revision int32                   `db:"revision"`
+	State    objectv3.EffectiveState `db:"state"`
+	Schema   json.RawMessage         `db:"schema"`
 }
 
 // A schema as it is, which nobody changes or deletes until the transaction ends.
@@ -62,12 +65,12 @@ type MembershipPlacesParams struct {
 }
 
 type MembershipPlacesRow struct {
-	Level          int16    `db:"level"`
-	ObjectID       string   `db:"object_id"`
-	OrgID          string   `db:"org_id"`
-	ProjectID      string   `db:"project_id"`
-	ProjectGrantID string   `db:"project_grant_id"`
-	Roles          []string `db:"roles"`
+	Level          membershipv3.MembershipLevel `db:"level"`
+	ObjectID       string                       `db:"object_id"`
+	OrgID          string                       `db:"org_id"`
+	ProjectID      string                       `db:"project_id"`
+	ProjectGrantID string                       `db:"project_grant_id"`
+	Roles          []string                     `db:"roles"`
 }
 
 // The roles of a user and where they hold.

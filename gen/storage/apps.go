@@ -7,9 +7,9 @@ import (
 	context "context"
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/event"
 	policy "github.com/writ-id/writ/impl/policy"
 	resource "github.com/writ-id/writ/impl/resource"
@@ -64,7 +64,7 @@ func (Apps) Name(r *db.App, column string) string {
 }
 
 // State returns the state of r.
-func (Apps) State(r *db.App) *int16 { return &r.State }
+func (Apps) State(r *db.App) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (Apps) Touch(r *db.App, now time.Time) { r.ChangeDate = now }
@@ -262,22 +262,22 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 			m.PostLogoutRedirectUris = r.PostLogoutRedirectUris
 		}
 		if len(m.ResponseTypes) == 0 && (old == nil || !slices.Equal(old.ResponseTypes, r.ResponseTypes)) {
-			m.ResponseTypes = resource.Numbers[v3alpha.ResponseType](r.ResponseTypes)
+			m.ResponseTypes = r.ResponseTypes
 		}
 		if len(m.GrantTypes) == 0 && (old == nil || !slices.Equal(old.GrantTypes, r.GrantTypes)) {
-			m.GrantTypes = resource.Numbers[v3alpha.GrantType](r.GrantTypes)
+			m.GrantTypes = r.GrantTypes
 		}
 		if m.ApplicationType == 0 {
-			m.ApplicationType = v3alpha.ApplicationType(r.ApplicationType)
+			m.ApplicationType = r.ApplicationType
 		}
 		if m.AuthMethodType == 0 {
-			m.AuthMethodType = v3alpha.AuthMethodType(r.AuthMethodType)
+			m.AuthMethodType = r.AuthMethodType
 		}
 		if m.DevelopmentMode == false {
 			m.DevelopmentMode = r.DevelopmentMode
 		}
 		if m.AccessTokenType == 0 {
-			m.AccessTokenType = v3alpha1.AccessTokenType(r.AccessTokenType)
+			m.AccessTokenType = r.AccessTokenType
 		}
 		if m.AccessTokenRoleAssertion == false {
 			m.AccessTokenRoleAssertion = r.AccessTokenRoleAssertion
@@ -305,17 +305,17 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 			m.PostLogoutRedirectUris = r.PostLogoutRedirectUris
 		}
 		if len(m.ResponseTypes) == 0 && (old == nil || !slices.Equal(old.ResponseTypes, r.ResponseTypes)) {
-			m.ResponseTypes = resource.Numbers[v3alpha.ResponseType](r.ResponseTypes)
+			m.ResponseTypes = r.ResponseTypes
 		}
 		if len(m.GrantTypes) == 0 && (old == nil || !slices.Equal(old.GrantTypes, r.GrantTypes)) {
-			m.GrantTypes = resource.Numbers[v3alpha.GrantType](r.GrantTypes)
+			m.GrantTypes = r.GrantTypes
 		}
 		if m.ApplicationType == nil && (old == nil || old.ApplicationType != r.ApplicationType) {
-			valueApplicationType := v3alpha.ApplicationType(r.ApplicationType)
+			valueApplicationType := r.ApplicationType
 			m.ApplicationType = &valueApplicationType
 		}
 		if m.AuthMethodType == nil && (old == nil || old.AuthMethodType != r.AuthMethodType) {
-			valueAuthMethodType := v3alpha.AuthMethodType(r.AuthMethodType)
+			valueAuthMethodType := r.AuthMethodType
 			m.AuthMethodType = &valueAuthMethodType
 		}
 		if m.DevelopmentMode == nil && (old == nil || old.DevelopmentMode != r.DevelopmentMode) {
@@ -323,7 +323,7 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 			m.DevelopmentMode = &valueDevelopmentMode
 		}
 		if m.AccessTokenType == nil && (old == nil || old.AccessTokenType != r.AccessTokenType) {
-			valueAccessTokenType := v3alpha1.AccessTokenType(r.AccessTokenType)
+			valueAccessTokenType := r.AccessTokenType
 			m.AccessTokenType = &valueAccessTokenType
 		}
 		if m.AccessTokenRoleAssertion == nil && (old == nil || old.AccessTokenRoleAssertion != r.AccessTokenRoleAssertion) {
@@ -350,11 +350,11 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 		}
 	case *v1.ApplicationAPIConfigAdded:
 		if m.AuthMethodType == 0 {
-			m.AuthMethodType = v3alpha.AuthMethodType(r.AuthMethodType)
+			m.AuthMethodType = r.AuthMethodType
 		}
 	case *v1.ApplicationAPIConfigChanged:
 		if m.AuthMethodType == nil && (old == nil || old.AuthMethodType != r.AuthMethodType) {
-			valueAuthMethodType := v3alpha.AuthMethodType(r.AuthMethodType)
+			valueAuthMethodType := r.AuthMethodType
 			m.AuthMethodType = &valueAuthMethodType
 		}
 	case *v1.ApplicationSecretChanged:
@@ -370,7 +370,7 @@ func (Apps) Record(payload event.Payload, old, r *db.App) error {
 }
 
 // AssignApp sets the columns of r to the fields that are present in m.
-func AssignApp(r *db.App, m *v3alpha.App) {
+func AssignApp(r *db.App, m *v3alpha1.App) {
 	if v0 := m.GetProjectId(); v0 != "" {
 		r.ProjectID = v0
 	}
@@ -378,8 +378,8 @@ func AssignApp(r *db.App, m *v3alpha.App) {
 		r.Name = v0
 	}
 	switch v0 := m.GetConfig().(type) {
-	case *v3alpha.App_Oidc:
-		r.Type = int16(v3alpha.AppType_APP_TYPE_OIDC)
+	case *v3alpha1.App_Oidc:
+		r.Type = v3alpha1.AppType_APP_TYPE_OIDC
 		if v1 := v0.Oidc.GetRedirectUris(); len(v1) > 0 {
 			r.RedirectUris = v1
 		}
@@ -387,22 +387,22 @@ func AssignApp(r *db.App, m *v3alpha.App) {
 			r.PostLogoutRedirectUris = v1
 		}
 		if v1 := v0.Oidc.GetResponseTypes(); len(v1) > 0 {
-			r.ResponseTypes = resource.Numbers[int16](v1)
+			r.ResponseTypes = v1
 		}
 		if v1 := v0.Oidc.GetGrantTypes(); len(v1) > 0 {
-			r.GrantTypes = resource.Numbers[int16](v1)
+			r.GrantTypes = v1
 		}
 		if v1 := v0.Oidc.GetApplicationType(); v1 != 0 {
-			r.ApplicationType = int16(v1)
+			r.ApplicationType = v1
 		}
 		if v1 := v0.Oidc.GetAuthMethodType(); v1 != 0 {
-			r.AuthMethodType = int16(v1)
+			r.AuthMethodType = v1
 		}
 		if v1 := v0.Oidc.GetDevelopmentMode(); v1 != false {
 			r.DevelopmentMode = v1
 		}
 		if v1 := v0.Oidc.GetAccessTokenType(); v1 != 0 {
-			r.AccessTokenType = int16(v1)
+			r.AccessTokenType = v1
 		}
 		if v1 := v0.Oidc.GetAccessTokenRoleAssertion(); v1 != false {
 			r.AccessTokenRoleAssertion = v1
@@ -422,29 +422,29 @@ func AssignApp(r *db.App, m *v3alpha.App) {
 		if v1 := v0.Oidc.GetPlainJwtType(); v1 != false {
 			r.PlainJwtType = v1
 		}
-	case *v3alpha.App_Api:
-		r.Type = int16(v3alpha.AppType_APP_TYPE_API)
+	case *v3alpha1.App_Api:
+		r.Type = v3alpha1.AppType_APP_TYPE_API
 		if v1 := v0.Api.GetAuthMethodType(); v1 != 0 {
-			r.AuthMethodType = int16(v1)
+			r.AuthMethodType = v1
 		}
 	}
 }
 
 // AssignPatchApp sets the columns of r to the fields that are present in m.
-func AssignPatchApp(r *db.App, m *v3alpha.PatchApp) {
+func AssignPatchApp(r *db.App, m *v3alpha1.PatchApp) {
 	if m.Name != nil {
 		r.Name = m.GetName()
 	}
 	switch v0 := m.GetConfig().(type) {
-	case *v3alpha.PatchApp_Oidc:
+	case *v3alpha1.PatchApp_Oidc:
 		AssignPatchOIDCConfig(r, v0.Oidc)
-	case *v3alpha.PatchApp_Api:
+	case *v3alpha1.PatchApp_Api:
 		AssignPatchAPIConfig(r, v0.Api)
 	}
 }
 
 // AssignPatchOIDCConfig sets the columns of r to the fields that are present in m.
-func AssignPatchOIDCConfig(r *db.App, m *v3alpha.PatchOIDCConfig) {
+func AssignPatchOIDCConfig(r *db.App, m *v3alpha1.PatchOIDCConfig) {
 	if v0 := m.GetRedirectUris(); v0 != nil {
 		r.RedirectUris = v0.GetUris()
 	}
@@ -452,22 +452,22 @@ func AssignPatchOIDCConfig(r *db.App, m *v3alpha.PatchOIDCConfig) {
 		r.PostLogoutRedirectUris = v0.GetUris()
 	}
 	if v0 := m.GetResponseTypes(); v0 != nil {
-		r.ResponseTypes = resource.Numbers[int16](v0.GetTypes())
+		r.ResponseTypes = v0.GetTypes()
 	}
 	if v0 := m.GetGrantTypes(); v0 != nil {
-		r.GrantTypes = resource.Numbers[int16](v0.GetTypes())
+		r.GrantTypes = v0.GetTypes()
 	}
 	if m.ApplicationType != nil {
-		r.ApplicationType = int16(m.GetApplicationType())
+		r.ApplicationType = m.GetApplicationType()
 	}
 	if m.AuthMethodType != nil {
-		r.AuthMethodType = int16(m.GetAuthMethodType())
+		r.AuthMethodType = m.GetAuthMethodType()
 	}
 	if m.DevelopmentMode != nil {
 		r.DevelopmentMode = m.GetDevelopmentMode()
 	}
 	if m.AccessTokenType != nil {
-		r.AccessTokenType = int16(m.GetAccessTokenType())
+		r.AccessTokenType = m.GetAccessTokenType()
 	}
 	if m.AccessTokenRoleAssertion != nil {
 		r.AccessTokenRoleAssertion = m.GetAccessTokenRoleAssertion()
@@ -490,86 +490,86 @@ func AssignPatchOIDCConfig(r *db.App, m *v3alpha.PatchOIDCConfig) {
 }
 
 // AssignPatchAPIConfig sets the columns of r to the fields that are present in m.
-func AssignPatchAPIConfig(r *db.App, m *v3alpha.PatchAPIConfig) {
+func AssignPatchAPIConfig(r *db.App, m *v3alpha1.PatchAPIConfig) {
 	if m.AuthMethodType != nil {
-		r.AuthMethodType = int16(m.GetAuthMethodType())
+		r.AuthMethodType = m.GetAuthMethodType()
 	}
 }
 
 // answerGetApp is what a GetApp is made of.
 type answerGetApp struct {
-	m  v3alpha.GetApp
+	m  v3alpha1.GetApp
 	p0 resource.DetailsBlock
-	p1 v3alpha.OIDCConfig
+	p1 v3alpha1.OIDCConfig
 	p2 durationpb.Duration
-	p3 v3alpha.APIConfig
+	p3 v3alpha1.APIConfig
 }
 
 // NewGetApp returns the answer that shows r.
-func NewGetApp(r *db.App) *v3alpha.GetApp {
+func NewGetApp(r *db.App) *v3alpha1.GetApp {
 	b := &answerGetApp{}
 	m := &b.m
 	m.Details = b.p0.Set(Apps{}.Head(r))
 	m.ProjectId = r.ProjectID
 	m.Name = r.Name
-	m.State = v3alpha1.EffectiveState(r.State)
+	m.State = r.State
 	m.ClientId = r.ClientID
 	switch {
-	case r.Type == int16(v3alpha.AppType_APP_TYPE_OIDC):
+	case r.Type == v3alpha1.AppType_APP_TYPE_OIDC:
 		mOidc := &b.p1
-		m.Config = &v3alpha.GetApp_Oidc{Oidc: mOidc}
+		m.Config = &v3alpha1.GetApp_Oidc{Oidc: mOidc}
 		mOidc.RedirectUris = r.RedirectUris
 		mOidc.PostLogoutRedirectUris = r.PostLogoutRedirectUris
-		mOidc.ResponseTypes = resource.Numbers[v3alpha.ResponseType](r.ResponseTypes)
-		mOidc.GrantTypes = resource.Numbers[v3alpha.GrantType](r.GrantTypes)
-		mOidc.ApplicationType = v3alpha.ApplicationType(r.ApplicationType)
-		mOidc.AuthMethodType = v3alpha.AuthMethodType(r.AuthMethodType)
+		mOidc.ResponseTypes = r.ResponseTypes
+		mOidc.GrantTypes = r.GrantTypes
+		mOidc.ApplicationType = r.ApplicationType
+		mOidc.AuthMethodType = r.AuthMethodType
 		mOidc.DevelopmentMode = r.DevelopmentMode
-		mOidc.AccessTokenType = v3alpha1.AccessTokenType(r.AccessTokenType)
+		mOidc.AccessTokenType = r.AccessTokenType
 		mOidc.AccessTokenRoleAssertion = r.AccessTokenRoleAssertion
 		mOidc.IdTokenRoleAssertion = r.IDTokenRoleAssertion
 		mOidc.IdTokenUserinfoAssertion = r.IDTokenUserinfoAssertion
 		mOidc.ClockSkew = resource.Duration(&b.p2, r.ClockSkewNanos)
 		mOidc.AdditionalOrigins = r.AdditionalOrigins
 		mOidc.PlainJwtType = r.PlainJwtType
-	case r.Type == int16(v3alpha.AppType_APP_TYPE_API):
+	case r.Type == v3alpha1.AppType_APP_TYPE_API:
 		mApi := &b.p3
-		m.Config = &v3alpha.GetApp_Api{Api: mApi}
-		mApi.AuthMethodType = v3alpha.AuthMethodType(r.AuthMethodType)
+		m.Config = &v3alpha1.GetApp_Api{Api: mApi}
+		mApi.AuthMethodType = r.AuthMethodType
 	}
 	m.Trusted = r.Trusted
 	return m
 }
 
 // SearchApps finds the rows that meet all filters of a request and that the caller may see.
-func SearchApps(ctx context.Context, t *resource.Table[db.App, Apps], req *v3alpha.SearchAppsRequest) ([]db.App, *v3alpha1.ListDetails, error) {
+func SearchApps(ctx context.Context, t *resource.Table[db.App, Apps], req *v3alpha1.SearchAppsRequest) ([]db.App, *v3alpha.ListDetails, error) {
 	order := "t.creation_date"
 	switch req.GetSortingColumn() {
-	case v3alpha.AppFieldName_APP_FIELD_NAME_ID:
+	case v3alpha1.AppFieldName_APP_FIELD_NAME_ID:
 		order = "t.id"
-	case v3alpha.AppFieldName_APP_FIELD_NAME_CREATION_DATE:
+	case v3alpha1.AppFieldName_APP_FIELD_NAME_CREATION_DATE:
 		order = "t.creation_date"
-	case v3alpha.AppFieldName_APP_FIELD_NAME_CHANGE_DATE:
+	case v3alpha1.AppFieldName_APP_FIELD_NAME_CHANGE_DATE:
 		order = "t.change_date"
-	case v3alpha.AppFieldName_APP_FIELD_NAME_NAME:
+	case v3alpha1.AppFieldName_APP_FIELD_NAME_NAME:
 		order = "t.name"
-	case v3alpha.AppFieldName_APP_FIELD_NAME_STATE:
+	case v3alpha1.AppFieldName_APP_FIELD_NAME_STATE:
 		order = "t.state"
 	}
 	return t.Search(ctx, req.GetQuery(), order, func(w *resource.Where) {
 		for _, one := range req.GetFilters() {
 			switch f := one.GetFilter().(type) {
-			case *v3alpha.AppSearchFilter_Name:
+			case *v3alpha1.AppSearchFilter_Name:
 				w.And(w.Text("t.name", f.Name.GetName(), f.Name.GetMethod()))
-			case *v3alpha.AppSearchFilter_InIds:
+			case *v3alpha1.AppSearchFilter_InIds:
 				w.In("t.id", f.InIds.GetIds())
-			case *v3alpha.AppSearchFilter_ProjectId:
+			case *v3alpha1.AppSearchFilter_ProjectId:
 				w.Equal("t.project_id", f.ProjectId.GetId())
-			case *v3alpha.AppSearchFilter_ClientId:
+			case *v3alpha1.AppSearchFilter_ClientId:
 				w.Equal("t.client_id", f.ClientId.GetId())
-			case *v3alpha.AppSearchFilter_State:
+			case *v3alpha1.AppSearchFilter_State:
 				w.Equal("t.state", int16(f.State.GetState()))
-			case *v3alpha.AppSearchFilter_Type:
+			case *v3alpha1.AppSearchFilter_Type:
 				w.Equal("t.type", int16(f.Type.GetType()))
 			}
 		}

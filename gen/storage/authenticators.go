@@ -214,7 +214,7 @@ func NewAuthenticator(r *db.Authenticator) *v3alpha.Authenticator {
 	b := &answerAuthenticator{}
 	m := &b.m
 	m.Details = b.p0.Set(Authenticators{}.Head(r))
-	m.Type = v3alpha.SecondFactorType(r.Type)
+	m.Type = r.Type
 	m.Address = r.Address
 	m.IsVerified = r.IsVerified
 	return m

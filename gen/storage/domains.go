@@ -197,14 +197,14 @@ func AssignDomain(r *db.Domain, m *v3alpha.Domain) {
 		r.Domain = v0
 	}
 	if v0 := m.GetValidationType(); v0 != 0 {
-		r.ValidationType = int16(v0)
+		r.ValidationType = v0
 	}
 }
 
 // AssignPatchDomain sets the columns of r to the fields that are present in m.
 func AssignPatchDomain(r *db.Domain, m *v3alpha.PatchDomain) {
 	if m.ValidationType != nil {
-		r.ValidationType = int16(m.GetValidationType())
+		r.ValidationType = m.GetValidationType()
 	}
 }
 
@@ -220,7 +220,7 @@ func NewGetDomain(r *db.Domain) *v3alpha.GetDomain {
 	m := &b.m
 	m.Details = b.p0.Set(Domains{}.Head(r))
 	m.Domain = r.Domain
-	m.ValidationType = v3alpha.ValidationType(r.ValidationType)
+	m.ValidationType = r.ValidationType
 	m.IsVerified = r.IsVerified
 	m.IsPrimary = r.IsPrimary
 	m.ValidationToken = r.ValidationToken

@@ -220,7 +220,7 @@ func NewGetMembership(r *db.Membership) *v3alpha.GetMembership {
 	m := &b.m
 	m.Details = b.p0.Set(Memberships{}.Head(r))
 	m.UserId = r.UserID
-	m.Level = v3alpha.MembershipLevel(r.Level)
+	m.Level = r.Level
 	m.ObjectId = r.ObjectID
 	m.Roles = r.Roles
 	return m

@@ -7,8 +7,8 @@ import (
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	event "github.com/writ-id/writ/impl/event"
 	policy "github.com/writ-id/writ/impl/policy"
 	resource "github.com/writ-id/writ/impl/resource"
@@ -58,7 +58,7 @@ func (Organizations) Name(r *db.OrganizationRow, column string) string {
 }
 
 // State returns the state of r.
-func (Organizations) State(r *db.OrganizationRow) *int16 { return &r.State }
+func (Organizations) State(r *db.OrganizationRow) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (Organizations) Touch(r *db.OrganizationRow, now time.Time) { r.ChangeDate = now }
@@ -174,14 +174,14 @@ func (Organizations) Record(payload event.Payload, old, r *db.OrganizationRow) e
 }
 
 // AssignOrganization sets the columns of r to the fields that are present in m.
-func AssignOrganization(r *db.OrganizationRow, m *v3alpha.Organization) {
+func AssignOrganization(r *db.OrganizationRow, m *v3alpha1.Organization) {
 	if v0 := m.GetName(); v0 != "" {
 		r.Name = v0
 	}
 }
 
 // AssignPatchOrganization sets the columns of r to the fields that are present in m.
-func AssignPatchOrganization(r *db.OrganizationRow, m *v3alpha.PatchOrganization) {
+func AssignPatchOrganization(r *db.OrganizationRow, m *v3alpha1.PatchOrganization) {
 	if m.Name != nil {
 		r.Name = m.GetName()
 	}
@@ -189,17 +189,17 @@ func AssignPatchOrganization(r *db.OrganizationRow, m *v3alpha.PatchOrganization
 
 // answerGetOrganization is what a GetOrganization is made of.
 type answerGetOrganization struct {
-	m  v3alpha.GetOrganization
+	m  v3alpha1.GetOrganization
 	p0 resource.DetailsBlock
 }
 
 // NewGetOrganization returns the answer that shows r.
-func NewGetOrganization(r *db.OrganizationRow) *v3alpha.GetOrganization {
+func NewGetOrganization(r *db.OrganizationRow) *v3alpha1.GetOrganization {
 	b := &answerGetOrganization{}
 	m := &b.m
 	m.Details = b.p0.Set(Organizations{}.Head(r))
 	m.Name = r.Name
-	m.State = v3alpha1.EffectiveState(r.State)
+	m.State = r.State
 	m.PrimaryDomain = r.PrimaryDomain
 	m.IsDefault = r.IsDefault
 	return m
@@ -207,34 +207,34 @@ func NewGetOrganization(r *db.OrganizationRow) *v3alpha.GetOrganization {
 
 // SearchOrganizationsFilters adds the conditions of the filters of SearchOrganizations that do not compare a column.
 type SearchOrganizationsFilters interface {
-	ByDomain(*resource.Where, *v3alpha1.TextFilter)
+	ByDomain(*resource.Where, *v3alpha.TextFilter)
 }
 
 // SearchOrganizations finds the rows that meet all filters of a request and that the caller may see.
-func SearchOrganizations(ctx context.Context, t *resource.Table[db.OrganizationRow, Organizations], req *v3alpha.SearchOrganizationsRequest, own SearchOrganizationsFilters) ([]db.OrganizationRow, *v3alpha1.ListDetails, error) {
+func SearchOrganizations(ctx context.Context, t *resource.Table[db.OrganizationRow, Organizations], req *v3alpha1.SearchOrganizationsRequest, own SearchOrganizationsFilters) ([]db.OrganizationRow, *v3alpha.ListDetails, error) {
 	order := "t.creation_date"
 	switch req.GetSortingColumn() {
-	case v3alpha.OrganizationFieldName_ORGANIZATION_FIELD_NAME_ID:
+	case v3alpha1.OrganizationFieldName_ORGANIZATION_FIELD_NAME_ID:
 		order = "t.id"
-	case v3alpha.OrganizationFieldName_ORGANIZATION_FIELD_NAME_CREATION_DATE:
+	case v3alpha1.OrganizationFieldName_ORGANIZATION_FIELD_NAME_CREATION_DATE:
 		order = "t.creation_date"
-	case v3alpha.OrganizationFieldName_ORGANIZATION_FIELD_NAME_CHANGE_DATE:
+	case v3alpha1.OrganizationFieldName_ORGANIZATION_FIELD_NAME_CHANGE_DATE:
 		order = "t.change_date"
-	case v3alpha.OrganizationFieldName_ORGANIZATION_FIELD_NAME_NAME:
+	case v3alpha1.OrganizationFieldName_ORGANIZATION_FIELD_NAME_NAME:
 		order = "t.name"
-	case v3alpha.OrganizationFieldName_ORGANIZATION_FIELD_NAME_STATE:
+	case v3alpha1.OrganizationFieldName_ORGANIZATION_FIELD_NAME_STATE:
 		order = "t.state"
 	}
 	return t.Search(ctx, req.GetQuery(), order, func(w *resource.Where) {
 		for _, one := range req.GetFilters() {
 			switch f := one.GetFilter().(type) {
-			case *v3alpha.OrganizationSearchFilter_Name:
+			case *v3alpha1.OrganizationSearchFilter_Name:
 				w.And(w.Text("t.name", f.Name.GetName(), f.Name.GetMethod()))
-			case *v3alpha.OrganizationSearchFilter_InIds:
+			case *v3alpha1.OrganizationSearchFilter_InIds:
 				w.In("t.id", f.InIds.GetIds())
-			case *v3alpha.OrganizationSearchFilter_State:
+			case *v3alpha1.OrganizationSearchFilter_State:
 				w.Equal("t.state", int16(f.State.GetState()))
-			case *v3alpha.OrganizationSearchFilter_Domain:
+			case *v3alpha1.OrganizationSearchFilter_Domain:
 				own.ByDomain(w, f.Domain)
 			}
 		}

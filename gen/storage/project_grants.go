@@ -7,8 +7,8 @@ import (
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/event"
 	policy "github.com/writ-id/writ/impl/policy"
 	resource "github.com/writ-id/writ/impl/resource"
@@ -60,7 +60,7 @@ func (ProjectGrants) Name(r *db.ProjectGrant, column string) string {
 }
 
 // State returns the state of r.
-func (ProjectGrants) State(r *db.ProjectGrant) *int16 { return &r.State }
+func (ProjectGrants) State(r *db.ProjectGrant) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (ProjectGrants) Touch(r *db.ProjectGrant, now time.Time) { r.ChangeDate = now }
@@ -194,7 +194,7 @@ func (ProjectGrants) Record(payload event.Payload, old, r *db.ProjectGrant) erro
 }
 
 // AssignProjectGrant sets the columns of r to the fields that are present in m.
-func AssignProjectGrant(r *db.ProjectGrant, m *v3alpha.ProjectGrant) {
+func AssignProjectGrant(r *db.ProjectGrant, m *v3alpha1.ProjectGrant) {
 	if v0 := m.GetProjectId(); v0 != "" {
 		r.ProjectID = v0
 	}
@@ -207,7 +207,7 @@ func AssignProjectGrant(r *db.ProjectGrant, m *v3alpha.ProjectGrant) {
 }
 
 // AssignPatchProjectGrant sets the columns of r to the fields that are present in m.
-func AssignPatchProjectGrant(r *db.ProjectGrant, m *v3alpha.PatchProjectGrant) {
+func AssignPatchProjectGrant(r *db.ProjectGrant, m *v3alpha1.PatchProjectGrant) {
 	if v0 := m.GetRoleKeys(); v0 != nil {
 		r.RoleKeys = v0.GetKeys()
 	}
@@ -215,52 +215,52 @@ func AssignPatchProjectGrant(r *db.ProjectGrant, m *v3alpha.PatchProjectGrant) {
 
 // answerGetProjectGrant is what a GetProjectGrant is made of.
 type answerGetProjectGrant struct {
-	m  v3alpha.GetProjectGrant
+	m  v3alpha1.GetProjectGrant
 	p0 resource.DetailsBlock
 }
 
 // NewGetProjectGrant returns the answer that shows r.
-func NewGetProjectGrant(r *db.ProjectGrant) *v3alpha.GetProjectGrant {
+func NewGetProjectGrant(r *db.ProjectGrant) *v3alpha1.GetProjectGrant {
 	b := &answerGetProjectGrant{}
 	m := &b.m
 	m.Details = b.p0.Set(ProjectGrants{}.Head(r))
 	m.ProjectId = r.ProjectID
 	m.GrantedOrgId = r.GrantedOrgID
 	m.RoleKeys = r.RoleKeys
-	m.State = v3alpha1.EffectiveState(r.State)
+	m.State = r.State
 	return m
 }
 
 // SearchProjectGrantsFilters adds the conditions of the filters of SearchProjectGrants that do not compare a column.
 type SearchProjectGrantsFilters interface {
-	ByRoleKey(*resource.Where, *v3alpha.RoleKeyFilter)
+	ByRoleKey(*resource.Where, *v3alpha1.RoleKeyFilter)
 }
 
 // SearchProjectGrants finds the rows that meet all filters of a request and that the caller may see.
-func SearchProjectGrants(ctx context.Context, t *resource.Table[db.ProjectGrant, ProjectGrants], req *v3alpha.SearchProjectGrantsRequest, own SearchProjectGrantsFilters) ([]db.ProjectGrant, *v3alpha1.ListDetails, error) {
+func SearchProjectGrants(ctx context.Context, t *resource.Table[db.ProjectGrant, ProjectGrants], req *v3alpha1.SearchProjectGrantsRequest, own SearchProjectGrantsFilters) ([]db.ProjectGrant, *v3alpha.ListDetails, error) {
 	order := "t.creation_date"
 	switch req.GetSortingColumn() {
-	case v3alpha.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_ID:
+	case v3alpha1.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_ID:
 		order = "t.id"
-	case v3alpha.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_CREATION_DATE:
+	case v3alpha1.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_CREATION_DATE:
 		order = "t.creation_date"
-	case v3alpha.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_CHANGE_DATE:
+	case v3alpha1.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_CHANGE_DATE:
 		order = "t.change_date"
-	case v3alpha.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_STATE:
+	case v3alpha1.ProjectGrantFieldName_PROJECT_GRANT_FIELD_NAME_STATE:
 		order = "t.state"
 	}
 	return t.Search(ctx, req.GetQuery(), order, func(w *resource.Where) {
 		for _, one := range req.GetFilters() {
 			switch f := one.GetFilter().(type) {
-			case *v3alpha.ProjectGrantSearchFilter_ProjectId:
+			case *v3alpha1.ProjectGrantSearchFilter_ProjectId:
 				w.Equal("t.project_id", f.ProjectId.GetId())
-			case *v3alpha.ProjectGrantSearchFilter_GrantedOrgId:
+			case *v3alpha1.ProjectGrantSearchFilter_GrantedOrgId:
 				w.Equal("t.granted_org_id", f.GrantedOrgId.GetId())
-			case *v3alpha.ProjectGrantSearchFilter_RoleKey:
+			case *v3alpha1.ProjectGrantSearchFilter_RoleKey:
 				own.ByRoleKey(w, f.RoleKey)
-			case *v3alpha.ProjectGrantSearchFilter_State:
+			case *v3alpha1.ProjectGrantSearchFilter_State:
 				w.Equal("t.state", int16(f.State.GetState()))
-			case *v3alpha.ProjectGrantSearchFilter_InIds:
+			case *v3alpha1.ProjectGrantSearchFilter_InIds:
 				w.In("t.id", f.InIds.GetIds())
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	event "github.com/writ-id/writ/impl/event"
 	policy "github.com/writ-id/writ/impl/policy"
 	resource "github.com/writ-id/writ/impl/resource"
@@ -61,7 +61,7 @@ func (Projects) Name(r *db.Project, column string) string {
 }
 
 // State returns the state of r.
-func (Projects) State(r *db.Project) *int16 { return &r.State }
+func (Projects) State(r *db.Project) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (Projects) Touch(r *db.Project, now time.Time) { r.ChangeDate = now }
@@ -210,7 +210,7 @@ func (Projects) Record(payload event.Payload, old, r *db.Project) error {
 }
 
 // AssignProject sets the columns of r to the fields that are present in m.
-func AssignProject(r *db.Project, m *v3alpha.Project) {
+func AssignProject(r *db.Project, m *v3alpha1.Project) {
 	if v0 := m.GetName(); v0 != "" {
 		r.Name = v0
 	}
@@ -226,7 +226,7 @@ func AssignProject(r *db.Project, m *v3alpha.Project) {
 }
 
 // AssignPatchProject sets the columns of r to the fields that are present in m.
-func AssignPatchProject(r *db.Project, m *v3alpha.PatchProject) {
+func AssignPatchProject(r *db.Project, m *v3alpha1.PatchProject) {
 	if m.Name != nil {
 		r.Name = m.GetName()
 	}
@@ -243,17 +243,17 @@ func AssignPatchProject(r *db.Project, m *v3alpha.PatchProject) {
 
 // answerGetProject is what a GetProject is made of.
 type answerGetProject struct {
-	m  v3alpha.GetProject
+	m  v3alpha1.GetProject
 	p0 resource.DetailsBlock
 }
 
 // NewGetProject returns the answer that shows r.
-func NewGetProject(r *db.Project) *v3alpha.GetProject {
+func NewGetProject(r *db.Project) *v3alpha1.GetProject {
 	b := &answerGetProject{}
 	m := &b.m
 	m.Details = b.p0.Set(Projects{}.Head(r))
 	m.Name = r.Name
-	m.State = v3alpha1.EffectiveState(r.State)
+	m.State = r.State
 	m.ProjectRoleAssertion = r.ProjectRoleAssertion
 	m.ProjectRoleCheck = r.ProjectRoleCheck
 	m.HasProjectCheck = r.HasProjectCheck
@@ -261,30 +261,30 @@ func NewGetProject(r *db.Project) *v3alpha.GetProject {
 }
 
 // SearchProjects finds the rows that meet all filters of a request and that the caller may see.
-func SearchProjects(ctx context.Context, t *resource.Table[db.Project, Projects], req *v3alpha.SearchProjectsRequest) ([]db.Project, *v3alpha1.ListDetails, error) {
+func SearchProjects(ctx context.Context, t *resource.Table[db.Project, Projects], req *v3alpha1.SearchProjectsRequest) ([]db.Project, *v3alpha.ListDetails, error) {
 	order := "t.creation_date"
 	switch req.GetSortingColumn() {
-	case v3alpha.ProjectFieldName_PROJECT_FIELD_NAME_ID:
+	case v3alpha1.ProjectFieldName_PROJECT_FIELD_NAME_ID:
 		order = "t.id"
-	case v3alpha.ProjectFieldName_PROJECT_FIELD_NAME_CREATION_DATE:
+	case v3alpha1.ProjectFieldName_PROJECT_FIELD_NAME_CREATION_DATE:
 		order = "t.creation_date"
-	case v3alpha.ProjectFieldName_PROJECT_FIELD_NAME_CHANGE_DATE:
+	case v3alpha1.ProjectFieldName_PROJECT_FIELD_NAME_CHANGE_DATE:
 		order = "t.change_date"
-	case v3alpha.ProjectFieldName_PROJECT_FIELD_NAME_NAME:
+	case v3alpha1.ProjectFieldName_PROJECT_FIELD_NAME_NAME:
 		order = "t.name"
-	case v3alpha.ProjectFieldName_PROJECT_FIELD_NAME_STATE:
+	case v3alpha1.ProjectFieldName_PROJECT_FIELD_NAME_STATE:
 		order = "t.state"
 	}
 	return t.Search(ctx, req.GetQuery(), order, func(w *resource.Where) {
 		for _, one := range req.GetFilters() {
 			switch f := one.GetFilter().(type) {
-			case *v3alpha.ProjectSearchFilter_Name:
+			case *v3alpha1.ProjectSearchFilter_Name:
 				w.And(w.Text("t.name", f.Name.GetName(), f.Name.GetMethod()))
-			case *v3alpha.ProjectSearchFilter_InIds:
+			case *v3alpha1.ProjectSearchFilter_InIds:
 				w.In("t.id", f.InIds.GetIds())
-			case *v3alpha.ProjectSearchFilter_State:
+			case *v3alpha1.ProjectSearchFilter_State:
 				w.Equal("t.state", int16(f.State.GetState()))
-			case *v3alpha.ProjectSearchFilter_OrgId:
+			case *v3alpha1.ProjectSearchFilter_OrgId:
 				w.Equal("t.org_id", f.OrgId.GetId())
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
-	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	event "github.com/writ-id/writ/impl/event"
 	policy "github.com/writ-id/writ/impl/policy"
 	resource "github.com/writ-id/writ/impl/resource"
@@ -60,7 +60,7 @@ func (UserGrants) Name(r *db.UserGrant, column string) string {
 }
 
 // State returns the state of r.
-func (UserGrants) State(r *db.UserGrant) *int16 { return &r.State }
+func (UserGrants) State(r *db.UserGrant) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (UserGrants) Touch(r *db.UserGrant, now time.Time) { r.ChangeDate = now }
@@ -207,7 +207,7 @@ func (UserGrants) Record(payload event.Payload, old, r *db.UserGrant) error {
 }
 
 // AssignUserGrant sets the columns of r to the fields that are present in m.
-func AssignUserGrant(r *db.UserGrant, m *v3alpha.UserGrant) {
+func AssignUserGrant(r *db.UserGrant, m *v3alpha1.UserGrant) {
 	if v0 := m.GetUserId(); v0 != "" {
 		r.UserID = v0
 	}
@@ -224,7 +224,7 @@ func AssignUserGrant(r *db.UserGrant, m *v3alpha.UserGrant) {
 }
 
 // AssignPatchUserGrant sets the columns of r to the fields that are present in m.
-func AssignPatchUserGrant(r *db.UserGrant, m *v3alpha.PatchUserGrant) {
+func AssignPatchUserGrant(r *db.UserGrant, m *v3alpha1.PatchUserGrant) {
 	if v0 := m.GetRoleKeys(); v0 != nil {
 		r.RoleKeys = v0.GetKeys()
 	}
@@ -232,12 +232,12 @@ func AssignPatchUserGrant(r *db.UserGrant, m *v3alpha.PatchUserGrant) {
 
 // answerGetUserGrant is what a GetUserGrant is made of.
 type answerGetUserGrant struct {
-	m  v3alpha.GetUserGrant
+	m  v3alpha1.GetUserGrant
 	p0 resource.DetailsBlock
 }
 
 // NewGetUserGrant returns the answer that shows r.
-func NewGetUserGrant(r *db.UserGrant) *v3alpha.GetUserGrant {
+func NewGetUserGrant(r *db.UserGrant) *v3alpha1.GetUserGrant {
 	b := &answerGetUserGrant{}
 	m := &b.m
 	m.Details = b.p0.Set(UserGrants{}.Head(r))
@@ -245,44 +245,44 @@ func NewGetUserGrant(r *db.UserGrant) *v3alpha.GetUserGrant {
 	m.ProjectId = r.ProjectID
 	m.ProjectGrantId = r.ProjectGrantID
 	m.RoleKeys = r.RoleKeys
-	m.State = v3alpha1.EffectiveState(r.State)
+	m.State = r.State
 	return m
 }
 
 // SearchUserGrantsFilters adds the conditions of the filters of SearchUserGrants that do not compare a column.
 type SearchUserGrantsFilters interface {
-	ByRoleKey(*resource.Where, *v3alpha.RoleKeyFilter)
+	ByRoleKey(*resource.Where, *v3alpha1.RoleKeyFilter)
 }
 
 // SearchUserGrants finds the rows that meet all filters of a request and that the caller may see.
-func SearchUserGrants(ctx context.Context, t *resource.Table[db.UserGrant, UserGrants], req *v3alpha.SearchUserGrantsRequest, own SearchUserGrantsFilters) ([]db.UserGrant, *v3alpha1.ListDetails, error) {
+func SearchUserGrants(ctx context.Context, t *resource.Table[db.UserGrant, UserGrants], req *v3alpha1.SearchUserGrantsRequest, own SearchUserGrantsFilters) ([]db.UserGrant, *v3alpha.ListDetails, error) {
 	order := "t.creation_date"
 	switch req.GetSortingColumn() {
-	case v3alpha.UserGrantFieldName_USER_GRANT_FIELD_NAME_ID:
+	case v3alpha1.UserGrantFieldName_USER_GRANT_FIELD_NAME_ID:
 		order = "t.id"
-	case v3alpha.UserGrantFieldName_USER_GRANT_FIELD_NAME_CREATION_DATE:
+	case v3alpha1.UserGrantFieldName_USER_GRANT_FIELD_NAME_CREATION_DATE:
 		order = "t.creation_date"
-	case v3alpha.UserGrantFieldName_USER_GRANT_FIELD_NAME_CHANGE_DATE:
+	case v3alpha1.UserGrantFieldName_USER_GRANT_FIELD_NAME_CHANGE_DATE:
 		order = "t.change_date"
-	case v3alpha.UserGrantFieldName_USER_GRANT_FIELD_NAME_STATE:
+	case v3alpha1.UserGrantFieldName_USER_GRANT_FIELD_NAME_STATE:
 		order = "t.state"
 	}
 	return t.Search(ctx, req.GetQuery(), order, func(w *resource.Where) {
 		for _, one := range req.GetFilters() {
 			switch f := one.GetFilter().(type) {
-			case *v3alpha.UserGrantSearchFilter_UserId:
+			case *v3alpha1.UserGrantSearchFilter_UserId:
 				w.Equal("t.user_id", f.UserId.GetId())
-			case *v3alpha.UserGrantSearchFilter_ProjectId:
+			case *v3alpha1.UserGrantSearchFilter_ProjectId:
 				w.Equal("t.project_id", f.ProjectId.GetId())
-			case *v3alpha.UserGrantSearchFilter_ProjectGrantId:
+			case *v3alpha1.UserGrantSearchFilter_ProjectGrantId:
 				w.Equal("t.project_grant_id", f.ProjectGrantId.GetId())
-			case *v3alpha.UserGrantSearchFilter_OrgId:
+			case *v3alpha1.UserGrantSearchFilter_OrgId:
 				w.Equal("t.org_id", f.OrgId.GetId())
-			case *v3alpha.UserGrantSearchFilter_RoleKey:
+			case *v3alpha1.UserGrantSearchFilter_RoleKey:
 				own.ByRoleKey(w, f.RoleKey)
-			case *v3alpha.UserGrantSearchFilter_State:
+			case *v3alpha1.UserGrantSearchFilter_State:
 				w.Equal("t.state", int16(f.State.GetState()))
-			case *v3alpha.UserGrantSearchFilter_InIds:
+			case *v3alpha1.UserGrantSearchFilter_InIds:
 				w.In("t.id", f.InIds.GetIds())
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	v3alpha "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	event "github.com/writ-id/writ/impl/event"
 	policy "github.com/writ-id/writ/impl/policy"
 	resource "github.com/writ-id/writ/impl/resource"
@@ -59,7 +59,7 @@ func (UserSchemas) Name(r *db.UserSchema, column string) string {
 }
 
 // State returns the state of r.
-func (UserSchemas) State(r *db.UserSchema) *int16 { return &r.State }
+func (UserSchemas) State(r *db.UserSchema) *v3alpha.EffectiveState { return &r.State }
 
 // Touch sets the date of a change.
 func (UserSchemas) Touch(r *db.UserSchema, now time.Time) { r.ChangeDate = now }
@@ -197,7 +197,7 @@ func (UserSchemas) Record(payload event.Payload, old, r *db.UserSchema) error {
 }
 
 // AssignUserSchema sets the columns of r to the fields that are present in m.
-func AssignUserSchema(r *db.UserSchema, m *v3alpha.UserSchema) {
+func AssignUserSchema(r *db.UserSchema, m *v3alpha1.UserSchema) {
 	if v0 := m.GetType(); v0 != "" {
 		r.Type = v0
 	}
@@ -205,12 +205,12 @@ func AssignUserSchema(r *db.UserSchema, m *v3alpha.UserSchema) {
 		r.Schema = resource.JSON(v0)
 	}
 	if v0 := m.GetPossibleAuthenticators(); len(v0) > 0 {
-		r.PossibleAuthenticators = resource.Numbers[int16](v0)
+		r.PossibleAuthenticators = v0
 	}
 }
 
 // AssignPatchUserSchema sets the columns of r to the fields that are present in m.
-func AssignPatchUserSchema(r *db.UserSchema, m *v3alpha.PatchUserSchema) {
+func AssignPatchUserSchema(r *db.UserSchema, m *v3alpha1.PatchUserSchema) {
 	if m.Type != nil {
 		r.Type = m.GetType()
 	}
@@ -218,54 +218,54 @@ func AssignPatchUserSchema(r *db.UserSchema, m *v3alpha.PatchUserSchema) {
 		r.Schema = resource.JSON(v0)
 	}
 	if v0 := m.GetPossibleAuthenticators(); v0 != nil {
-		r.PossibleAuthenticators = resource.Numbers[int16](v0.GetTypes())
+		r.PossibleAuthenticators = v0.GetTypes()
 	}
 }
 
 // answerGetUserSchema is what a GetUserSchema is made of.
 type answerGetUserSchema struct {
-	m  v3alpha.GetUserSchema
+	m  v3alpha1.GetUserSchema
 	p0 resource.DetailsBlock
 }
 
 // NewGetUserSchema returns the answer that shows r.
-func NewGetUserSchema(r *db.UserSchema) *v3alpha.GetUserSchema {
+func NewGetUserSchema(r *db.UserSchema) *v3alpha1.GetUserSchema {
 	b := &answerGetUserSchema{}
 	m := &b.m
 	m.Details = b.p0.Set(UserSchemas{}.Head(r))
 	m.Type = r.Type
 	m.Schema = resource.Struct(r.Schema)
-	m.PossibleAuthenticators = resource.Numbers[v3alpha.AuthenticatorType](r.PossibleAuthenticators)
-	m.State = v3alpha1.EffectiveState(r.State)
+	m.PossibleAuthenticators = r.PossibleAuthenticators
+	m.State = r.State
 	m.Revision = uint32(r.Revision)
 	return m
 }
 
 // SearchUserSchemas finds the rows that meet all filters of a request and that the caller may see.
-func SearchUserSchemas(ctx context.Context, t *resource.Table[db.UserSchema, UserSchemas], req *v3alpha.SearchUserSchemasRequest) ([]db.UserSchema, *v3alpha1.ListDetails, error) {
+func SearchUserSchemas(ctx context.Context, t *resource.Table[db.UserSchema, UserSchemas], req *v3alpha1.SearchUserSchemasRequest) ([]db.UserSchema, *v3alpha.ListDetails, error) {
 	order := "t.creation_date"
 	switch req.GetSortingColumn() {
-	case v3alpha.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_ID:
+	case v3alpha1.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_ID:
 		order = "t.id"
-	case v3alpha.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_CREATION_DATE:
+	case v3alpha1.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_CREATION_DATE:
 		order = "t.creation_date"
-	case v3alpha.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_CHANGE_DATE:
+	case v3alpha1.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_CHANGE_DATE:
 		order = "t.change_date"
-	case v3alpha.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_TYPE:
+	case v3alpha1.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_TYPE:
 		order = "t.type"
-	case v3alpha.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_STATE:
+	case v3alpha1.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_STATE:
 		order = "t.state"
-	case v3alpha.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_REVISION:
+	case v3alpha1.UserSchemaFieldName_USER_SCHEMA_FIELD_NAME_REVISION:
 		order = "t.revision"
 	}
 	return t.Search(ctx, req.GetQuery(), order, func(w *resource.Where) {
 		for _, one := range req.GetFilters() {
 			switch f := one.GetFilter().(type) {
-			case *v3alpha.UserSchemaSearchFilter_Type:
+			case *v3alpha1.UserSchemaSearchFilter_Type:
 				w.And(w.Text("t.type", f.Type.GetText(), f.Type.GetMethod()))
-			case *v3alpha.UserSchemaSearchFilter_InIds:
+			case *v3alpha1.UserSchemaSearchFilter_InIds:
 				w.In("t.id", f.InIds.GetIds())
-			case *v3alpha.UserSchemaSearchFilter_State:
+			case *v3alpha1.UserSchemaSearchFilter_State:
 				w.Equal("t.state", int16(f.State.GetState()))
 			}
 		}

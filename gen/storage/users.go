@@ -68,7 +68,7 @@ func (Users) Name(r *db.UserRow, column string) string {
 }
 
 // State returns the state of r.
-func (Users) State(r *db.UserRow) *int16 { return &r.State }
+func (Users) State(r *db.UserRow) *v3alpha.UserState { return &r.State }
 
 // Touch sets the date of a change.
 func (Users) Touch(r *db.UserRow, now time.Time) { r.ChangeDate = now }
@@ -549,7 +549,7 @@ func AssignUser(r *db.UserRow, m *v3alpha.User) {
 	}
 	switch v0 := m.GetType().(type) {
 	case *v3alpha.User_Human:
-		r.UserType = int16(v3alpha.UserType_USER_TYPE_HUMAN)
+		r.UserType = v3alpha.UserType_USER_TYPE_HUMAN
 		if v1 := v0.Human.GetProfile(); v1 != nil {
 			if v2 := v1.GetGivenName(); v2 != "" {
 				r.GivenName = v2
@@ -622,7 +622,7 @@ func AssignUser(r *db.UserRow, m *v3alpha.User) {
 			}
 		}
 	case *v3alpha.User_Service:
-		r.UserType = int16(v3alpha.UserType_USER_TYPE_SERVICE)
+		r.UserType = v3alpha.UserType_USER_TYPE_SERVICE
 		if v1 := v0.Service.GetName(); v1 != "" {
 			r.DisplayName = v1
 		}
@@ -630,7 +630,7 @@ func AssignUser(r *db.UserRow, m *v3alpha.User) {
 			r.Description = v1
 		}
 		if v1 := v0.Service.GetAccessTokenType(); v1 != 0 {
-			r.AccessTokenType = int16(v1)
+			r.AccessTokenType = v1
 		}
 	}
 }
@@ -735,7 +735,7 @@ func AssignPatchService(r *db.UserRow, m *v3alpha.PatchService) {
 		r.Description = m.GetDescription()
 	}
 	if m.AccessTokenType != nil {
-		r.AccessTokenType = int16(m.GetAccessTokenType())
+		r.AccessTokenType = m.GetAccessTokenType()
 	}
 }
 
@@ -760,13 +760,13 @@ func NewGetUser(r *db.UserRow) *v3alpha.GetUser {
 	m.Details = b.p0.Set(Users{}.Head(r))
 	m.Username = r.Username
 	m.LoginName = r.LoginName
-	m.State = v3alpha.UserState(r.State)
+	m.State = r.State
 	if r.OrgID != nil {
 		m.OrgId = *r.OrgID
 	}
 	m.CreationDate = resource.Timestamp(&b.p1, r.CreationDate)
 	switch {
-	case r.UserType == int16(v3alpha.UserType_USER_TYPE_HUMAN):
+	case r.UserType == v3alpha.UserType_USER_TYPE_HUMAN:
 		mHuman := &b.p2
 		m.Type = &v3alpha.GetUser_Human{Human: mHuman}
 		mHumanProfile := &b.p3
@@ -802,12 +802,12 @@ func NewGetUser(r *db.UserRow) *v3alpha.GetUser {
 		mHumanAddress.Region = r.Region
 		mHumanAddress.PostalCode = r.PostalCode
 		mHumanAddress.Country = r.Country
-	case r.UserType == int16(v3alpha.UserType_USER_TYPE_SERVICE):
+	case r.UserType == v3alpha.UserType_USER_TYPE_SERVICE:
 		mService := &b.p8
 		m.Type = &v3alpha.GetUser_Service{Service: mService}
 		mService.Name = r.DisplayName
 		mService.Description = r.Description
-		mService.AccessTokenType = v3alpha1.AccessTokenType(r.AccessTokenType)
+		mService.AccessTokenType = r.AccessTokenType
 		mService.HasSecret = r.HasSecret
 	}
 	if r.SchemaID != nil {

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	grantCode     = int16(appv3.GrantType_GRANT_TYPE_AUTHORIZATION_CODE)
-	grantImplicit = int16(appv3.GrantType_GRANT_TYPE_IMPLICIT)
-	grantRefresh  = int16(appv3.GrantType_GRANT_TYPE_REFRESH_TOKEN)
+	grantCode     = appv3.GrantType_GRANT_TYPE_AUTHORIZATION_CODE
+	grantImplicit = appv3.GrantType_GRANT_TYPE_IMPLICIT
+	grantRefresh  = appv3.GrantType_GRANT_TYPE_REFRESH_TOKEN
 
-	responseCode = int16(appv3.ResponseType_RESPONSE_TYPE_CODE)
+	responseCode = appv3.ResponseType_RESPONSE_TYPE_CODE
 
-	web       = int16(appv3.ApplicationType_APPLICATION_TYPE_WEB)
-	userAgent = int16(appv3.ApplicationType_APPLICATION_TYPE_USER_AGENT)
-	native    = int16(appv3.ApplicationType_APPLICATION_TYPE_NATIVE)
+	web       = appv3.ApplicationType_APPLICATION_TYPE_WEB
+	userAgent = appv3.ApplicationType_APPLICATION_TYPE_USER_AGENT
+	native    = appv3.ApplicationType_APPLICATION_TYPE_NATIVE
 
-	methodBasic = int16(appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC)
-	methodPost  = int16(appv3.AuthMethodType_AUTH_METHOD_TYPE_POST)
-	methodNone  = int16(appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE)
+	methodBasic = appv3.AuthMethodType_AUTH_METHOD_TYPE_BASIC
+	methodPost  = appv3.AuthMethodType_AUTH_METHOD_TYPE_POST
+	methodNone  = appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE
 )
 
 // setDefaults fills what a new application left out, as the contract says.
@@ -34,16 +34,16 @@ func setDefaults(row *db.App) {
 		return
 	}
 	orElse(&row.ApplicationType, web)
-	orElse(&row.AccessTokenType, int16(object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER))
+	orElse(&row.AccessTokenType, object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER)
 	if len(row.ResponseTypes) == 0 {
-		row.ResponseTypes = []int16{responseCode}
+		row.ResponseTypes = []appv3.ResponseType{responseCode}
 	}
 	if len(row.GrantTypes) == 0 {
-		row.GrantTypes = []int16{grantCode}
+		row.GrantTypes = []appv3.GrantType{grantCode}
 	}
 }
 
-func orElse(value *int16, or int16) {
+func orElse[E ~int32](value *E, or E) {
 	if *value == 0 {
 		*value = or
 	}
@@ -108,7 +108,7 @@ var recommendations = []recommendation{
 		return slices.Contains(a.GrantTypes, grantRefresh) && !slices.Contains(a.GrantTypes, grantCode)
 	}},
 	{"NotAllCombinationsAreAllowed", "The response types and the grant types do not fit together.", func(a *db.App) bool {
-		implicit := slices.ContainsFunc(a.ResponseTypes, func(t int16) bool { return t != responseCode })
+		implicit := slices.ContainsFunc(a.ResponseTypes, func(t appv3.ResponseType) bool { return t != responseCode })
 		return slices.Contains(a.ResponseTypes, responseCode) != slices.Contains(a.GrantTypes, grantCode) || implicit != slices.Contains(a.GrantTypes, grantImplicit)
 	}},
 	{"Code.RedirectUris.HttpOnlyForWeb", "Redirect URIs with http are for web applications only.", func(a *db.App) bool {

@@ -43,15 +43,15 @@ func New(env resource.Env) *Service {
 }
 
 const (
-	active   = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
-	inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
+	active   = object.EffectiveState_EFFECTIVE_STATE_ACTIVE
+	inactive = object.EffectiveState_EFFECTIVE_STATE_INACTIVE
 
-	typeOIDC = int16(appv3.AppType_APP_TYPE_OIDC)
-	typeAPI  = int16(appv3.AppType_APP_TYPE_API)
+	typeOIDC = appv3.AppType_APP_TYPE_OIDC
+	typeAPI  = appv3.AppType_APP_TYPE_API
 )
 
 // typeOf returns the type of an application.
-func typeOf(oidc bool) int16 {
+func typeOf(oidc bool) appv3.AppType {
 	if oidc {
 		return typeOIDC
 	}

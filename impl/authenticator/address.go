@@ -50,7 +50,7 @@ func (s *Service) addAddress(ctx context.Context, userID, field string, row *db.
 }
 
 // verifyAddress verifies an address by the code that went there.
-func (s *Service) verifyAddress(ctx context.Context, userID, id, code string, kind int16, verified event.Payload) (*object.Details, error) {
+func (s *Service) verifyAddress(ctx context.Context, userID, id, code string, kind authv3.SecondFactorType, verified event.Payload) (*object.Details, error) {
 	details, err := s.verify(ctx, userID, id, kind, verified, func(row *db.Authenticator) (use, error) {
 		return s.factors.tryCode(ctx, row.InstanceID, row.UserID, Registration, row.ID, code)
 	})

@@ -25,9 +25,9 @@ import (
 
 // The types of the contract, as they are stored.
 const (
-	typeTOTP  = int16(authv3.SecondFactorType_SECOND_FACTOR_TYPE_TOTP)
-	typeSMS   = int16(authv3.SecondFactorType_SECOND_FACTOR_TYPE_OTP_SMS)
-	typeEmail = int16(authv3.SecondFactorType_SECOND_FACTOR_TYPE_OTP_EMAIL)
+	typeTOTP  = authv3.SecondFactorType_SECOND_FACTOR_TYPE_TOTP
+	typeSMS   = authv3.SecondFactorType_SECOND_FACTOR_TYPE_OTP_SMS
+	typeEmail = authv3.SecondFactorType_SECOND_FACTOR_TYPE_OTP_EMAIL
 )
 
 // human is the type of users who have authenticators.
@@ -91,7 +91,7 @@ func (s *Service) lockHuman(ctx context.Context, tx pgx.Tx, id string) (*db.User
 
 // verify marks an authenticator as verified once try found the code right; what
 // try counted stays, whatever becomes of the rest.
-func (s *Service) verify(ctx context.Context, userID, id string, kind int16, verified event.Payload, try func(*db.Authenticator) (use, error)) (*object.Details, error) {
+func (s *Service) verify(ctx context.Context, userID, id string, kind authv3.SecondFactorType, verified event.Payload, try func(*db.Authenticator) (use, error)) (*object.Details, error) {
 	its := of(userID, kind)
 	row, err := s.authenticators.Get(ctx, id, its)
 	if err != nil {
@@ -119,11 +119,11 @@ func errVerified() *fault.Error {
 
 // of says that an authenticator is of a user and a type: both are part of its
 // address (SEC-181).
-func of(userID string, kind int16) resource.Condition[db.Authenticator] {
+func of(userID string, kind authv3.SecondFactorType) resource.Condition[db.Authenticator] {
 	return func(row *db.Authenticator) bool { return row.UserID == userID && row.Type == kind }
 }
 
-func (s *Service) remove(ctx context.Context, userID, id string, kind int16, removed event.Payload) (*object.Details, error) {
+func (s *Service) remove(ctx context.Context, userID, id string, kind authv3.SecondFactorType, removed event.Payload) (*object.Details, error) {
 	// A factor that is gone no longer proves anybody: who is signed in by it has to sign
 	// in again (SEC-097).
 	return s.authenticators.Delete(ctx, id, removed, func(tx pgx.Tx, row *db.Authenticator) error {

@@ -52,7 +52,7 @@ func (s *Service) CreateDomain(ctx context.Context, req *domainv3.CreateDomainRe
 	row := &db.Domain{ValidationToken: newToken()}
 	storage.AssignDomain(row, req.GetDomain())
 	if row.ValidationType == 0 {
-		row.ValidationType = int16(domainv3.ValidationType_VALIDATION_TYPE_DNS)
+		row.ValidationType = domainv3.ValidationType_VALIDATION_TYPE_DNS
 	}
 	if policy.CallFrom(ctx).Caller.InstanceID == "" {
 		row.IsVerified, row.ValidationToken = true, ""
@@ -85,7 +85,7 @@ func (s *Service) PatchDomain(ctx context.Context, req *domainv3.PatchDomainRequ
 		before := row.ValidationType
 		storage.AssignPatchDomain(row, req.GetDomain())
 		if row.ValidationType == 0 {
-			row.ValidationType = int16(domainv3.ValidationType_VALIDATION_TYPE_DNS)
+			row.ValidationType = domainv3.ValidationType_VALIDATION_TYPE_DNS
 		}
 		if row.ValidationType != before && !row.IsVerified {
 			row.ValidationToken = newToken()
@@ -133,7 +133,7 @@ func view(row *db.Domain) *domainv3.GetDomain {
 
 // location is where the token of a domain is looked for.
 func location(row *db.Domain) string {
-	if row.ValidationType == int16(domainv3.ValidationType_VALIDATION_TYPE_HTTP) {
+	if row.ValidationType == domainv3.ValidationType_VALIDATION_TYPE_HTTP {
 		return "http://" + row.Domain + "/.well-known/writ-challenge.txt"
 	}
 	return "_writ-challenge." + row.Domain
@@ -192,7 +192,7 @@ func (s *Service) Validate(ctx context.Context, req *domainv3.ValidateRequest) (
 func (s *Service) prove(ctx context.Context, row *db.Domain) error {
 	ctx, cancel := context.WithTimeout(ctx, validateTimeout)
 	defer cancel()
-	if row.ValidationType == int16(domainv3.ValidationType_VALIDATION_TYPE_HTTP) {
+	if row.ValidationType == domainv3.ValidationType_VALIDATION_TYPE_HTTP {
 		text, err := s.outgoing.Get(ctx, location(row))
 		if err == nil && strings.TrimSpace(string(text)) != row.ValidationToken {
 			err = fmt.Errorf("another text is there")

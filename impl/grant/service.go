@@ -58,6 +58,6 @@ func New(env resource.Env) *Service {
 }
 
 const (
-	active   = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
-	inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
+	active   = object.EffectiveState_EFFECTIVE_STATE_ACTIVE
+	inactive = object.EffectiveState_EFFECTIVE_STATE_INACTIVE
 )

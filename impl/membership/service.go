@@ -60,7 +60,7 @@ func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.roles) }
 // give others.
 func (s *Service) Own(ctx context.Context, tx pgx.Tx, userID string, of *db.Project) error {
 	_, err := s.memberships.CreateIn(ctx, tx, &db.Membership{
-		UserID: userID, Level: int16(policyv1.Level_LEVEL_PROJECT), ObjectID: of.ID,
+		UserID: userID, Level: membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT, ObjectID: of.ID,
 		OrgID: &of.OrgID, ProjectID: &of.ID, Roles: []string{"PROJECT_OWNER"},
 	}, &eventv1.MembershipAdded{})
 	return err
@@ -98,7 +98,7 @@ func (s *Service) locate(ctx context.Context, tx pgx.Tx, row *db.Membership, ask
 			return err
 		}
 		row.InstanceID, row.OrgID, row.ProjectID = on.InstanceID, &on.OrgID, &on.ID
-		row.Level, row.ObjectID = int16(policyv1.Level_LEVEL_PROJECT), on.ID
+		row.Level, row.ObjectID = membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT, on.ID
 		return nil
 	case *membershipv3.Membership_ProjectGrantId:
 		on, err := s.projectGrants.Hold(ctx, tx, of.ProjectGrantId)
@@ -106,11 +106,11 @@ func (s *Service) locate(ctx context.Context, tx pgx.Tx, row *db.Membership, ask
 			return err
 		}
 		row.InstanceID, row.OrgID, row.ProjectID, row.ProjectGrantID = on.InstanceID, &on.OrgID, &on.ProjectID, &on.ID
-		row.Level, row.ObjectID = int16(policyv1.Level_LEVEL_PROJECT_GRANT), on.ID
+		row.Level, row.ObjectID = membershipv3.MembershipLevel_MEMBERSHIP_LEVEL_PROJECT_GRANT, on.ID
 		return nil
 	}
 	row.InstanceID = call.Context.InstanceID
-	row.Level, row.ObjectID = int16(call.Context.Level), call.Context.InstanceID
+	row.Level, row.ObjectID = membershipv3.MembershipLevel(call.Context.Level), call.Context.InstanceID
 	if call.Context.Level == policyv1.Level_LEVEL_ORG {
 		row.ObjectID, row.OrgID = call.Context.OrgID, &call.Context.OrgID
 	}

@@ -65,7 +65,7 @@ func (s *Service) CreateOrganization(ctx context.Context, req *orgv3.CreateOrgan
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) (err error) {
 		org := &db.OrganizationRow{}
 		storage.AssignOrganization(org, req.GetOrganization())
-		org.State = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
+		org.State = object.EffectiveState_EFFECTIVE_STATE_ACTIVE
 		if org.ID = req.GetOrganization().GetId(); org.ID != "" {
 			if err := s.orgs.Unused(ctx, tx, org.ID, "org"); err != nil {
 				return err
@@ -166,14 +166,14 @@ func (s *Service) SearchOrganizations(ctx context.Context, req *orgv3.SearchOrga
 
 // ActivateOrganization makes an organization active.
 func (s *Service) ActivateOrganization(ctx context.Context, req *orgv3.ActivateOrganizationRequest) (*orgv3.ActivateOrganizationResponse, error) {
-	details, err := resource.SetState(ctx, s.orgs, storage.Organizations{}.State, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), &eventv1.OrgActivated{})
+	details, err := resource.SetState(ctx, s.orgs, storage.Organizations{}.State, req.GetId(), object.EffectiveState_EFFECTIVE_STATE_ACTIVE, &eventv1.OrgActivated{})
 	return &orgv3.ActivateOrganizationResponse{Details: details}, err
 }
 
 // DeactivateOrganization makes an organization inactive: its users cannot act. The
 // default one of the instance stays active.
 func (s *Service) DeactivateOrganization(ctx context.Context, req *orgv3.DeactivateOrganizationRequest) (*orgv3.DeactivateOrganizationResponse, error) {
-	const inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
+	const inactive = object.EffectiveState_EFFECTIVE_STATE_INACTIVE
 	details, err := s.orgs.Change(ctx, req.GetId(), &eventv1.OrgDeactivated{}, func(_ pgx.Tx, org *db.OrganizationRow) error {
 		switch {
 		case org.State == inactive:
@@ -201,7 +201,7 @@ func (s *Service) SetAsInstanceDefault(ctx context.Context, req *orgv3.SetAsInst
 		switch {
 		case org.IsDefault:
 			return nil
-		case org.State != int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE):
+		case org.State != object.EffectiveState_EFFECTIVE_STATE_ACTIVE:
 			return fault.New(fault.FailedPrecondition, "ORGANIZATION_INACTIVE", "an inactive organization cannot be the default")
 		}
 		owner := policy.Context{InstanceID: instanceID}.Owner()

@@ -37,8 +37,8 @@ func New(env resource.Env, memberships *membership.Service) *Service {
 }
 
 const (
-	active   = int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE)
-	inactive = int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE)
+	active   = object.EffectiveState_EFFECTIVE_STATE_ACTIVE
+	inactive = object.EffectiveState_EFFECTIVE_STATE_INACTIVE
 )
 
 // CreateProject creates a project. An ID that a project had before is refused

@@ -42,7 +42,7 @@ func New(env resource.Env) *Service {
 
 // CreateUserSchema creates a schema in its first revision.
 func (s *Service) CreateUserSchema(ctx context.Context, req *schemav3.CreateUserSchemaRequest) (*schemav3.CreateUserSchemaResponse, error) {
-	row := &db.UserSchema{Revision: 1, State: int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), PossibleAuthenticators: []int16{}}
+	row := &db.UserSchema{Revision: 1, State: object.EffectiveState_EFFECTIVE_STATE_ACTIVE, PossibleAuthenticators: []schemav3.AuthenticatorType{}}
 	storage.AssignUserSchema(row, req.GetUserSchema())
 	if err := check(req.GetUserSchema().GetSchema()); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (s *Service) PatchUserSchema(ctx context.Context, req *schemav3.PatchUserSc
 		}
 	}
 	details, err := s.schemas.Change(ctx, req.GetId(), &eventv1.UserSchemaChanged{}, func(tx pgx.Tx, row *db.UserSchema) error {
-		if row.State != int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE) {
+		if row.State != object.EffectiveState_EFFECTIVE_STATE_ACTIVE {
 			return fault.New(fault.FailedPrecondition, "USER_SCHEMA_INACTIVE", "an inactive schema cannot change")
 		}
 		before := row.Schema
@@ -134,13 +134,13 @@ func (s *Service) SearchUserSchemas(ctx context.Context, req *schemav3.SearchUse
 
 // ActivateUserSchema makes a schema active.
 func (s *Service) ActivateUserSchema(ctx context.Context, req *schemav3.ActivateUserSchemaRequest) (*schemav3.ActivateUserSchemaResponse, error) {
-	details, err := resource.SetState(ctx, s.schemas, storage.UserSchemas{}.State, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE), &eventv1.UserSchemaActivated{})
+	details, err := resource.SetState(ctx, s.schemas, storage.UserSchemas{}.State, req.GetId(), object.EffectiveState_EFFECTIVE_STATE_ACTIVE, &eventv1.UserSchemaActivated{})
 	return &schemav3.ActivateUserSchemaResponse{Details: details}, err
 }
 
 // DeactivateUserSchema makes a schema inactive: the data of its users stays as
 // it is.
 func (s *Service) DeactivateUserSchema(ctx context.Context, req *schemav3.DeactivateUserSchemaRequest) (*schemav3.DeactivateUserSchemaResponse, error) {
-	details, err := resource.SetState(ctx, s.schemas, storage.UserSchemas{}.State, req.GetId(), int16(object.EffectiveState_EFFECTIVE_STATE_INACTIVE), &eventv1.UserSchemaDeactivated{})
+	details, err := resource.SetState(ctx, s.schemas, storage.UserSchemas{}.State, req.GetId(), object.EffectiveState_EFFECTIVE_STATE_INACTIVE, &eventv1.UserSchemaDeactivated{})
 	return &schemav3.DeactivateUserSchemaResponse{Details: details}, err
 }

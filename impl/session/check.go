@@ -22,7 +22,7 @@ import (
 )
 
 // active is the state of users who can sign in.
-const active = int16(userv3.UserState_USER_STATE_ACTIVE)
+const active = userv3.UserState_USER_STATE_ACTIVE
 
 // errCheck is the answer to every check that fails. Whether there is such a user,
 // whether they may sign in and which check it was is not told (SEC-170).

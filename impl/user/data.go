@@ -64,7 +64,7 @@ func (s *Service) setData(ctx context.Context, tx pgx.Tx, user *db.UserRow, sche
 		return noSchema(*user.SchemaID)
 	case err != nil:
 		return err
-	case kept.State != int16(object.EffectiveState_EFFECTIVE_STATE_ACTIVE):
+	case kept.State != object.EffectiveState_EFFECTIVE_STATE_ACTIVE:
 		return fault.New(fault.FailedPrecondition, "USER_SCHEMA_INACTIVE", "users of an inactive schema keep their data").On("user.schemaId")
 	}
 	compiled, err := schema.Compile(kept.Schema)

@@ -45,12 +45,12 @@ type Service struct {
 var _ userv3.ServiceUsersServer = (*Service)(nil)
 
 const (
-	active   = int16(userv3.UserState_USER_STATE_ACTIVE)
-	inactive = int16(userv3.UserState_USER_STATE_INACTIVE)
-	locked   = int16(userv3.UserState_USER_STATE_LOCKED)
-	human    = int16(userv3.UserType_USER_TYPE_HUMAN)
-	service  = int16(userv3.UserType_USER_TYPE_SERVICE)
-	opaque   = int16(object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER)
+	active   = userv3.UserState_USER_STATE_ACTIVE
+	inactive = userv3.UserState_USER_STATE_INACTIVE
+	locked   = userv3.UserState_USER_STATE_LOCKED
+	human    = userv3.UserType_USER_TYPE_HUMAN
+	service  = userv3.UserType_USER_TYPE_SERVICE
+	opaque   = object.AccessTokenType_ACCESS_TOKEN_TYPE_BEARER
 )
 
 // New returns a Service over env.
@@ -174,7 +174,7 @@ func (s *Service) UnlockUser(ctx context.Context, req *userv3.UnlockUserRequest)
 
 // shutOut moves a user to a state in which they cannot sign in. What they are signed in
 // to ends for good: coming back revives nothing (SEC-097).
-func (s *Service) shutOut(ctx context.Context, id string, to int16, payload event.Payload, from ...int16) (*object.Details, error) {
+func (s *Service) shutOut(ctx context.Context, id string, to userv3.UserState, payload event.Payload, from ...userv3.UserState) (*object.Details, error) {
 	return s.users.Change(ctx, id, payload, func(tx pgx.Tx, user *db.UserRow) error {
 		if err := resource.Move("user", id, &user.State, to, from...); err != nil {
 			return err

@@ -87,7 +87,7 @@ func (w *writer) kindValue(kind *column, field *protogen.Field) string {
 	if kind.Type == "string" {
 		return fmt.Sprintf("%q", string(field.Desc.Name()))
 	}
-	return w.goType(kind.base()) + "(" + w.kindEnum(kind, field) + ")"
+	return w.kindEnum(kind, field)
 }
 
 // kindEnum finds the one enumeration value in the file of a message that stands for a

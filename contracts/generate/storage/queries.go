@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -26,7 +27,13 @@ func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) 
 	for _, t := range c.tables {
 		files["table_"+t.GetName()+".sql"] = t.queries()
 	}
-	return files, nil
+	config, err := os.ReadFile("sqlc.yaml")
+	if err != nil {
+		return nil, err
+	}
+	text, err := c.enums(config)
+	files["../../../third_party/sqlc.yaml"] = text
+	return files, err
 }
 
 // appended is the call that appends the event of a statement, whose sequence the row gets.
