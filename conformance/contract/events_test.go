@@ -20,9 +20,9 @@ import (
 
 // silent are texts of events that may be empty, though others of their kind may not.
 var silent = map[string]bool{
-	"UserDataSet.schema_id":            true, // no schema any more
-	"OIDCSessionAdded.session_id":      true, // a grant without a session of the user
-	"MembershipAdded.object_id":        true, // the system
+	"UserDataSet.schema_id":       true, // no schema any more
+	"OIDCSessionAdded.session_id": true, // a grant without a session of the user
+	"MembershipAdded.object_id":   true, // the system
 }
 
 // identifies says whether a text of an event names something, and so cannot be empty.

@@ -16,9 +16,10 @@ import (
 	"github.com/writ-id/writ/impl/outgoing"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
+	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
 	domains = "/resources/v3alpha/domains"

@@ -1,7 +1,6 @@
 package event_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,16 +13,10 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/event"
-	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // TestREL035_AReaderSeesEveryEventExactlyOnce lets 32 writers append with
 // random delays between taking a sequence and committing, some of them rolling
@@ -32,11 +25,7 @@ func TestREL035_AReaderSeesEveryEventExactlyOnce(t *testing.T) {
 	t.Parallel()
 	const writers, rounds = 32, 20
 	ctx := t.Context()
-	db, err := store.Open(ctx, store.Config{URL: pgtest.New(t), MaxConns: writers + 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, writers+2)
 
 	var mu sync.Mutex
 	committed := map[string]bool{}
@@ -126,11 +115,7 @@ func TestREL035_AReaderSeesEveryEventExactlyOnce(t *testing.T) {
 func TestREL035_OrderBySequenceAloneWouldLoseEvents(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	db, err := store.Open(ctx, store.Config{URL: pgtest.New(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, 4)
 	slow, err := db.Pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)

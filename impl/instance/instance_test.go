@@ -18,9 +18,10 @@ import (
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	"github.com/writ-id/writ/impl/instance"
 	"github.com/writ-id/writ/impl/server/servertest"
+	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
 	instances = "/resources/v3alpha/instances"

@@ -2,19 +2,19 @@ package login
 
 // showAccounts shows the accounts of the browser. Without any there is nothing to
 // choose.
-func (v *visit) showAccounts() error {
+func showAccounts(v *visit) error {
 	if err := v.load(); err != nil {
 		return err
 	}
 	if len(v.sessions) == 0 {
 		return v.to(pathName)
 	}
-	return v.accountsForm()
+	return accountsForm(v)
 }
 
 // takeAccount goes on with the account that was chosen: what its session lacks is
 // asked for first.
-func (v *visit) takeAccount() error {
+func takeAccount(v *visit) error {
 	if err := v.load(); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ type account struct {
 	Focus                           bool
 }
 
-func (v *visit) accountsForm() error {
+func accountsForm(v *visit) error {
 	p := v.page("accounts", pathAccounts)
 	if v.flow.GetRequest() == "" {
 		p.Lead = v.words.get("accounts.nowhere")

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
@@ -25,8 +24,8 @@ const (
 	extendEvery      = time.Hour
 )
 
-// known is a session of a browser as it is now, complete or not.
-type known struct {
+// browserSession is a session of a browser as it is now, complete or not.
+type browserSession struct {
 	db.BrowserSessionsRow
 	token string
 }
@@ -35,14 +34,14 @@ type known struct {
 func since(proven *time.Time, from time.Time) bool { return proven != nil && !proven.Before(from) }
 
 // hasPassword reports whether the password was proven, and is still the same.
-func (k *known) hasPassword(now time.Time) bool {
+func (k *browserSession) hasPassword(now time.Time) bool {
 	return since(k.PasswordVerifiedAt, now.Add(-passwordLifetime)) &&
 		(k.PasswordChanged == nil || since(k.PasswordVerifiedAt, *k.PasswordChanged))
 }
 
 // factors returns the paths of the pages on which the user can prove a second
 // factor, the best first.
-func (k *known) factors() (paths []string) {
+func (k *browserSession) factors() (paths []string) {
 	for _, one := range []struct {
 		path string
 		has  bool
@@ -56,18 +55,18 @@ func (k *known) factors() (paths []string) {
 
 // hasFactor reports whether the user proved a second factor in this session, or has
 // none to prove (SEC-179).
-func (k *known) hasFactor(now time.Time) bool {
+func (k *browserSession) hasFactor(now time.Time) bool {
 	return len(k.factors()) == 0 || !k.factorTime().Before(now.Add(-factorLifetime))
 }
 
 // complete reports whether the user is signed in with this session.
-func (k *known) complete(now time.Time) bool {
+func (k *browserSession) complete(now time.Time) bool {
 	return k.IsActive && k.hasPassword(now) && k.hasFactor(now) && !k.PasswordChangeRequired
 }
 
 // authTime returns when the user last authenticated: since when all has been proven that
 // is asked of them. A password that is proven anew does not make the second factor newer.
-func (k *known) authTime() (at time.Time) {
+func (k *browserSession) authTime() (at time.Time) {
 	if k.PasswordVerifiedAt != nil {
 		at = *k.PasswordVerifiedAt
 	}
@@ -78,7 +77,7 @@ func (k *known) authTime() (at time.Time) {
 }
 
 // factorTime returns when the user last proved one of their second factors.
-func (k *known) factorTime() (newest time.Time) {
+func (k *browserSession) factorTime() (newest time.Time) {
 	for _, one := range []struct {
 		has bool
 		at  *time.Time
@@ -91,7 +90,7 @@ func (k *known) factorTime() (newest time.Time) {
 }
 
 // amr returns what the user proved, as far as it still counts (RFC 8176).
-func (k *known) amr(now time.Time) (amr []string) {
+func (k *browserSession) amr(now time.Time) (amr []string) {
 	from := now.Add(-factorLifetime)
 	if k.hasPassword(now) {
 		amr = append(amr, "pwd")
@@ -109,15 +108,15 @@ func (k *known) amr(now time.Time) (amr []string) {
 }
 
 // session returns a complete session as the endpoints see it.
-func (k *known) session(now time.Time) *Session {
+func (k *browserSession) session(now time.Time) *Session {
 	return &Session{
 		ID: k.ID, UserID: k.UserID, OrgID: k.OrgID, Generation: k.Generation, LoginName: k.LoginName, DisplayName: k.DisplayName,
 		AuthTime: k.authTime(), AMR: k.amr(now),
 	}
 }
 
-// known reads the sessions of a browser, the newest first.
-func (p *Pages) known(ctx context.Context, instanceID string, tokens []string) ([]known, error) {
+// read reads the sessions of a browser, the newest first.
+func (p *Pages) read(ctx context.Context, instanceID string, tokens []string) ([]browserSession, error) {
 	if len(tokens) == 0 {
 		return nil, nil
 	}
@@ -130,11 +129,11 @@ func (p *Pages) known(ctx context.Context, instanceID string, tokens []string) (
 	if err != nil {
 		return nil, err
 	}
-	var found []known
+	var found []browserSession
 	for i, hash := range hashes {
 		for _, row := range rows {
 			if string(row.TokenHash) == string(hash) {
-				found = append(found, known{row, tokens[i]})
+				found = append(found, browserSession{row, tokens[i]})
 			}
 		}
 	}
@@ -145,7 +144,7 @@ func (p *Pages) known(ctx context.Context, instanceID string, tokens []string) (
 // is one statement, or none without a cookie, and another one at most once an hour
 // for a session that lives on because it is used.
 func (p *Pages) Browser(r *http.Request, instance *policy.Instance) ([]Session, error) {
-	all, err := p.known(r.Context(), instance.ID, readCookies(r, p.secure(r)).tokens)
+	all, err := p.read(r.Context(), instance.ID, readCookies(r, p.secure(r)).tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +163,7 @@ func (p *Pages) Browser(r *http.Request, instance *policy.Instance) ([]Session, 
 }
 
 // extend lets a session live on that is used, at most once an hour.
-func (p *Pages) extend(ctx context.Context, instanceID string, k *known, now time.Time) error {
+func (p *Pages) extend(ctx context.Context, instanceID string, k *browserSession, now time.Time) error {
 	due := now.Add(idleLifetime - extendEvery)
 	if k.ExpirationDate == nil || k.ExpirationDate.After(due) {
 		return nil
@@ -179,11 +178,7 @@ func (p *Pages) secure(r *http.Request) bool { return strings.HasPrefix(p.Issuer
 
 // as returns a context in which the product acts in the name of a user.
 func (p *Pages) as(ctx context.Context, instance *policy.Instance, orgID, userID string) context.Context {
-	in := policy.Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: instance.ID}
-	if orgID != "" {
-		in.Level, in.OrgID = policyv1.Level_LEVEL_ORG, orgID
-	}
-	return policy.As(ctx, in, userID, p.Roles)
+	return policy.As(ctx, policy.In(instance.ID, orgID), userID, p.Roles)
 }
 
 // SignOut ends sessions of the browser, all of them when session is "", and takes
@@ -191,7 +186,7 @@ func (p *Pages) as(ctx context.Context, instance *policy.Instance, orgID, userID
 // was begun before is good afterwards (SEC-132).
 func (p *Pages) SignOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance, session string) error {
 	c := readCookies(r, p.secure(r))
-	all, err := p.known(r.Context(), instance.ID, c.tokens)
+	all, err := p.read(r.Context(), instance.ID, c.tokens)
 	if err != nil {
 		return err
 	}

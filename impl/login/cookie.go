@@ -1,6 +1,7 @@
 package login
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
@@ -85,6 +86,9 @@ func (c *cookies) hash() []byte {
 	hash := sha256.Sum256([]byte(c.browser))
 	return hash[:]
 }
+
+// own reports whether a hash is that of the browser's cookie.
+func (c *cookies) own(hash []byte) bool { return len(hash) > 0 && bytes.Equal(hash, c.hash()) }
 
 // keep sets the cookie of the sessions.
 func (c *cookies) keep(w http.ResponseWriter) {

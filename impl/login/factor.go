@@ -24,14 +24,14 @@ var factorPages = []factorPage{{pathTOTP, "totp", 6}, {pathSMS, "sms", 8}, {path
 
 func (f factorPage) step() step {
 	return step{
-		func(v *visit) error { return v.showFactor(f) },
-		func(v *visit) error { return v.takeFactor(f) },
+		func(v *visit) error { return showFactor(v, f) },
+		func(v *visit) error { return takeFactor(v, f) },
 	}
 }
 
-// factor returns the session that is to be proven by a second factor of this kind;
+// factorDue returns the session that is to be proven by a second factor of this kind;
 // nil when the browser was sent to the page that is due.
-func (v *visit) factor(f factorPage) (*known, error) {
+func factorDue(v *visit, f factorPage) (*browserSession, error) {
 	k, err := v.current()
 	if err != nil {
 		return nil, err
@@ -43,50 +43,50 @@ func (v *visit) factor(f factorPage) (*known, error) {
 	return nil, v.due(next)
 }
 
-func (v *visit) showFactor(f factorPage) error {
-	k, err := v.factor(f)
+func showFactor(v *visit, f factorPage) error {
+	k, err := factorDue(v, f)
 	if err != nil || k == nil {
 		return err
 	}
 	if k.spent(v.Now()) {
 		v.flow.Notice = "spent"
 	}
-	return v.factorForm(f, k, nil)
+	return factorForm(v, f, k, nil)
 }
 
 // spent reports whether the user has no try of a second factor left for now. Who has
 // proven the password may know.
-func (k *known) spent(now time.Time) bool {
+func (k *browserSession) spent(now time.Time) bool {
 	return k.FailedOtpAttempts >= authenticator.FactorAttempts && now.Before(k.FailedOtpUntil)
 }
 
 // takeFactor sends a code or checks one. The session gets a new token each time.
-func (v *visit) takeFactor(f factorPage) error {
-	k, err := v.factor(f)
+func takeFactor(v *visit, f factorPage) error {
+	k, err := factorDue(v, f)
 	if err != nil || k == nil {
 		return err
 	}
 	if v.form.Get("send") != "" {
-		if err := v.challenge(k, f.path); err != nil {
+		if err := challenge(v, k, f.path); err != nil {
 			return err
 		}
 		return v.to(f.path)
 	}
 	code := digits(v.form.Get("code"))
 	if code == "" {
-		return v.factorForm(f, k, []mistake{{"code", "code.required"}})
+		return factorForm(v, f, k, []mistake{{"code", "code.required"}})
 	}
 	right := false
 	if len(code) == f.digits { // what has another length is no guess
-		if right, err = v.patch(k, &sessionv3.PatchSession{Checks: f.check(code)}, user.Attempt{}); err != nil {
+		if right, err = patchSession(v, k, &sessionv3.PatchSession{Checks: f.check(code)}, user.Attempt{}); err != nil {
 			return err
 		}
 	}
 	if !right && k.spent(v.Now()) {
-		return v.factorForm(f, k, []mistake{{"code", "code.spent"}})
+		return factorForm(v, f, k, []mistake{{"code", "code.spent"}})
 	}
 	if !right {
-		return v.factorForm(f, k, []mistake{{"code", "code.wrong"}})
+		return factorForm(v, f, k, []mistake{{"code", "code.wrong"}})
 	}
 	return v.advance()
 }
@@ -103,7 +103,7 @@ func (f factorPage) check(code string) *sessionv3.Checks {
 
 // challenge sends a code, for the factors that have one sent. How many messages an
 // address gets is limited where they are queued, without a word (SEC-185).
-func (v *visit) challenge(k *known, path string) error {
+func challenge(v *visit, k *browserSession, path string) error {
 	want := &sessionv3.Challenges{}
 	switch path {
 	case pathSMS:
@@ -113,14 +113,14 @@ func (v *visit) challenge(k *known, path string) error {
 	default:
 		return nil
 	}
-	_, err := v.patch(k, &sessionv3.PatchSession{Challenges: want}, user.Attempt{})
+	_, err := patchSession(v, k, &sessionv3.PatchSession{Challenges: want}, user.Attempt{})
 	if err == nil {
 		v.flow.Notice = "sent"
 	}
 	return err
 }
 
-func (v *visit) factorForm(f factorPage, k *known, mistakes []mistake) error {
+func factorForm(v *visit, f factorPage, k *browserSession, mistakes []mistake) error {
 	p := v.page(f.name, template.URL(f.path)) //nolint:gosec // a constant
 	p.Who, p.Change = k.LoginName, v.link("change", pathName)
 	p.Fields = []field{{Name: "code", Type: "text", Autocomplete: "one-time-code", Numeric: true}}

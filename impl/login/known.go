@@ -2,14 +2,14 @@ package login
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/login/code"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/token"
 )
@@ -31,14 +31,25 @@ const (
 	doorEvery    = 3 * time.Hour
 )
 
-// readKnown reads what the browser's cookie says; nothing, when there is none.
-func (v *visit) readKnown() (*tokenv1.KnownBrowser, error) {
+// acquaintance is a browser, as its users know it.
+type acquaintance struct {
+	*Pages
+	w        http.ResponseWriter
+	r        *http.Request
+	instance *policy.Instance
+	cookies  *cookies
+}
+
+func (v *visit) browser() acquaintance { return acquaintance{v.Pages, v.w, v.r, v.instance, v.cookies} }
+
+// read reads what the browser's cookie says; nothing, when there is none.
+func (a acquaintance) read() (*tokenv1.KnownBrowser, error) {
 	known := &tokenv1.KnownBrowser{}
-	sent, err := v.r.Cookie(v.cookies.name(knownCookie))
+	sent, err := a.r.Cookie(a.cookies.name(knownCookie))
 	if err != nil || len(sent.Value) > maxKnownText {
 		return known, nil //nolint:nilerr // there is none
 	}
-	if err := v.Box.Open(v.r.Context(), v.instance.ID, token.Known, sent.Value, known); errors.Is(err, token.ErrInvalid) {
+	if err := a.Box.Open(a.r.Context(), a.instance.ID, token.Known, sent.Value, known); errors.Is(err, token.ErrInvalid) {
 		return &tokenv1.KnownBrowser{}, nil
 	} else if err != nil {
 		return nil, err
@@ -46,10 +57,10 @@ func (v *visit) readKnown() (*tokenv1.KnownBrowser, error) {
 	return known, nil
 }
 
-// browserOf returns the ID of the browser, if it is known to a user, in a generation if one
+// of returns the ID of the browser, if it is known to a user, in a generation if one
 // is named.
-func (v *visit) browserOf(userID string, generation *int32) (string, error) {
-	known, err := v.readKnown()
+func (a acquaintance) of(userID string, generation *int32) (string, error) {
+	known, err := a.read()
 	if err != nil {
 		return "", err
 	}
@@ -62,60 +73,60 @@ func (v *visit) browserOf(userID string, generation *int32) (string, error) {
 }
 
 // remember makes the browser known to a user.
-func (v *visit) remember(user *tokenv1.KnownUser) error {
-	known, err := v.readKnown()
+func (a acquaintance) remember(user *tokenv1.KnownUser) error {
+	known, err := a.read()
 	if err != nil {
 		return err
 	}
 	if known.GetId() == "" {
-		known.Id = v.NewID()
+		known.Id = a.NewID()
 	}
 	known.Users = slices.DeleteFunc(known.GetUsers(), func(one *tokenv1.KnownUser) bool { return one.GetUserId() == user.GetUserId() })
 	known.Users = slices.Insert(known.Users, 0, user)
 	known.Users = known.Users[:min(len(known.Users), maxKnown)]
-	sealed, err := v.Box.Seal(v.r.Context(), v.instance.ID, token.Known, known)
+	sealed, err := a.Box.Seal(a.r.Context(), a.instance.ID, token.Known, known)
 	if err != nil || len(sealed) > maxKnownText { // IDs may be long
 		return err
 	}
-	v.cookies.set(v.w, knownCookie, sealed, knownLifetime)
+	a.cookies.set(a.w, knownCookie, sealed, knownLifetime)
 	return nil
 }
 
 // door returns a link that makes the browser known in which it is opened. It leads to a
 // domain of the instance, whatever the request calls it (SEC-171).
-func (v *visit) door(user *db.LoginCandidatesRow) (string, error) {
-	sealed, err := v.Box.Seal(v.r.Context(), v.instance.ID, token.Door, &tokenv1.Door{
-		User: &tokenv1.KnownUser{UserId: user.ID, Generation: user.Generation}, ExpiresAt: v.Now().Add(doorLifetime).Unix(),
+func (a acquaintance) door(user *db.LoginCandidatesRow) (string, error) {
+	sealed, err := a.Box.Seal(a.r.Context(), a.instance.ID, token.Door, &tokenv1.Door{
+		User: &tokenv1.KnownUser{UserId: user.ID, Generation: user.Generation}, ExpiresAt: a.Now().Add(doorLifetime).Unix(),
 	})
 	if err != nil {
 		return "", err
 	}
-	asked := v.r
-	at, err := v.queries.InstanceByDomain(v.r.Context(), v.DB.Pool, strings.ToLower(hostname(asked.Host)))
+	asked := a.r
+	at, err := a.queries.InstanceByDomain(a.r.Context(), a.DB.Pool, policy.CanonicalHost(asked.Host))
 	if err != nil && !store.NoRow(err) {
 		return "", err
 	}
-	if err != nil || at.ID != v.instance.ID {
-		primary, err := v.queries.PrimaryHost(v.r.Context(), v.DB.Pool, v.instance.ID)
+	if err != nil || at.ID != a.instance.ID {
+		primary, err := a.queries.PrimaryHost(a.r.Context(), a.DB.Pool, a.instance.ID)
 		if err != nil {
 			return "", err
 		}
 		asked = asked.Clone(asked.Context())
 		asked.Host = primary
 	}
-	return v.Issuer(asked) + pathDoor + "?door=" + sealed, nil
+	return a.Issuer(asked) + pathDoor + "?door=" + sealed, nil
 }
 
-func hostname(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return name
+// recipient is a user as messages address them, in their own language.
+func recipient(v *visit, user *db.LoginCandidatesRow) code.Recipient {
+	return code.Recipient{
+		InstanceID: v.instance.ID, ID: user.ID, OrgID: user.OrgID, Address: user.Email, Language: user.PreferredLanguage, Name: user.DisplayName,
 	}
-	return host
 }
 
 // shutOut tells a user who cannot get in because strangers used up the tries how to get in
 // all the same. It is silent towards the browser, which may be one of a stranger.
-func (v *visit) shutOut(user *db.LoginCandidatesRow) error {
+func shutOut(v *visit, user *db.LoginCandidatesRow) error {
 	if !user.IsEmailVerified || user.Email == "" {
 		return nil
 	}
@@ -126,18 +137,18 @@ func (v *visit) shutOut(user *db.LoginCandidatesRow) error {
 	if err != nil || recent > 0 {
 		return err
 	}
-	to := recipient{id: user.ID, orgID: user.OrgID, address: user.Email, language: user.PreferredLanguage, name: user.DisplayName}
-	if to.door, err = v.door(user); err != nil {
+	to := recipient(v, user)
+	if to.Door, err = v.browser().door(user); err != nil {
 		return err
 	}
-	return v.tell(ctx, v.DB.Pool, "door", "", to)
+	return v.codes.Tell(ctx, v.DB.Pool, "door", to)
 }
 
-// openDoor reads the door that a request brings.
-func (v *visit) openDoor(sealed string) (*tokenv1.Door, error) {
+// open reads the door that a request brings.
+func (a acquaintance) open(sealed string) (*tokenv1.Door, error) {
 	door := &tokenv1.Door{}
-	err := v.Box.Open(v.r.Context(), v.instance.ID, token.Door, sealed, door)
-	if errors.Is(err, token.ErrInvalid) || err == nil && v.Now().Unix() >= door.GetExpiresAt() {
+	err := a.Box.Open(a.r.Context(), a.instance.ID, token.Door, sealed, door)
+	if errors.Is(err, token.ErrInvalid) || err == nil && a.Now().Unix() >= door.GetExpiresAt() {
 		return nil, refuse(http.StatusBadRequest, "door_closed")
 	}
 	return door, err
@@ -145,16 +156,16 @@ func (v *visit) openDoor(sealed string) (*tokenv1.Door, error) {
 
 // serveDoor shows what the link of a message does, and does it when that is confirmed: who
 // scans mail follows links, too.
-func (v *visit) serveDoor() error {
+func serveDoor(v *visit) error {
 	if v.r.Method == http.MethodPost {
 		if err := v.readForm(v.w, v.r); err != nil {
 			return err
 		}
-		door, err := v.openDoor(v.r.PostForm.Get("door"))
+		door, err := v.browser().open(v.r.PostForm.Get("door"))
 		if err != nil {
 			return err
 		}
-		if err := v.remember(door.GetUser()); err != nil {
+		if err := v.browser().remember(door.GetUser()); err != nil {
 			return err
 		}
 		v.leave()
@@ -162,7 +173,7 @@ func (v *visit) serveDoor() error {
 		return nil
 	}
 	sealed := v.r.URL.Query().Get("door")
-	if _, err := v.openDoor(sealed); err != nil {
+	if _, err := v.browser().open(sealed); err != nil {
 		return err
 	}
 	shown := &page{

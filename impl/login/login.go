@@ -29,6 +29,9 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/cache"
+	"github.com/writ-id/writ/impl/login/code"
+	"github.com/writ-id/writ/impl/login/password"
+	"github.com/writ-id/writ/impl/login/registration"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
@@ -90,13 +93,22 @@ type Problem struct {
 // Pages serves the pages. It is safe for concurrent use.
 type Pages struct {
 	Config
-	queries   *db.Queries
-	languages *cache.Cache[string, []string] // of instances and organizations, the default one first
+	queries       *db.Queries
+	codes         *code.Codes
+	passwords     *password.Service
+	registrations *registration.Service
+	languages     *cache.Cache[string, []string] // of instances and organizations, the default one first
 }
 
 // New returns Pages over c.
 func New(c Config) *Pages {
-	return &Pages{Config: c, queries: db.New(), languages: cache.New[string, []string](func(id string) string { return id })}
+	codes := code.New(c.Env)
+	return &Pages{
+		Config: c, queries: db.New(), codes: codes,
+		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
+		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Codes: codes}),
+		languages:     cache.New[string, []string](func(id string) string { return id }),
+	}
 }
 
 // A step is a page: how it is shown and, when it has a form, how that is taken.
@@ -125,16 +137,16 @@ const (
 func (p *Pages) Handler(provider Provider) http.Handler {
 	steps := map[string]step{
 		pathBegin:    {}, // which only sends the browser on
-		pathName:     {(*visit).showName, (*visit).takeName},
-		pathPassword: {(*visit).showPassword, (*visit).takePassword},
-		pathAccounts: {(*visit).showAccounts, (*visit).takeAccount},
-		pathChange:   {(*visit).showChange, (*visit).takeChange},
-		pathRegister: {(*visit).showRegister, (*visit).takeRegister},
-		pathVerify:   {(*visit).showVerify, (*visit).takeVerify},
-		pathForgot:   {(*visit).showForgot, (*visit).takeForgot},
-		pathReset:    {(*visit).showReset, (*visit).takeReset},
-		pathCancel:   {nil, (*visit).takeCancel}, // no page: a form on all the others
-		pathDoor:     {},                         // which belongs to no login
+		pathName:     {showName, takeName},
+		pathPassword: {showPassword, takePassword},
+		pathAccounts: {showAccounts, takeAccount},
+		pathChange:   {showChange, takeChange},
+		pathRegister: {showRegister, takeRegister},
+		pathVerify:   {showVerify, takeVerify},
+		pathForgot:   {showForgot, takeForgot},
+		pathReset:    {showReset, takeReset},
+		pathCancel:   {nil, takeCancel}, // no page: a form on all the others
+		pathDoor:     {},                // which belongs to no login
 	}
 	for _, one := range factorPages {
 		steps[one.path] = one.step()

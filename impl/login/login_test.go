@@ -1,7 +1,6 @@
 package login_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/net/html"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
@@ -23,7 +21,7 @@ import (
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
-	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/session"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
@@ -31,12 +29,7 @@ import (
 	"github.com/writ-id/writ/impl/user"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const people = `
 instances:
@@ -93,22 +86,11 @@ func start(t *testing.T, secure bool) *world {
 	t.Helper()
 	w := &world{T: t, users: map[string]seed.AppliedUser{}}
 	w.clock.Store(time.Now().UnixMicro())
-	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t), MaxConns: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	w.db = db
-	env := resource.Env{DB: db, Now: w.now, NewID: func() string { return uuid.Must(uuid.NewV7()).String() }, Invalidate: func() {}}
-	file, err := seed.Parse("seed", []byte(people), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied, err := server.ApplySeed(t.Context(), server.Config{DB: db, Now: w.now, NewID: env.NewID}, file, seed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, one := range applied.Users {
+	w.db = pgtest.Open(t, 8)
+	config := servertest.Config(w.db)
+	config.Now = w.now
+	env := resource.Env{DB: w.db, Now: w.now, NewID: config.NewID, Invalidate: func() {}}
+	for _, one := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(one.LoginName, "@")
 		w.users[name] = one
 	}
@@ -128,7 +110,7 @@ func start(t *testing.T, secure bool) *world {
 	w.factors = authenticator.New(env, factors)
 	w.Pages = login.New(login.Config{
 		Env: env, Roles: roles, Sessions: session.New(env, factors), Users: user.New(env), Sealer: sealer,
-		Box: &token.Box{DB: db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Box: &token.Box{DB: w.db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Instance: func(*http.Request) (*policy.Instance, error) { return w.instance, nil },
 		Issuer:   func(*http.Request) string { return w.url },
 	})

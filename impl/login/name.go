@@ -15,26 +15,26 @@ import (
 const maxName = 500
 
 // showName shows the page that asks for the login name.
-func (v *visit) showName() error {
+func showName(v *visit) error {
 	name := v.flow.GetLoginName()
 	if name == "" {
 		name = v.flow.GetLoginHint()
 	}
-	return v.nameForm(name, nil)
+	return nameForm(v, name, nil)
 }
 
 // takeName takes the login name. Whether there is such a user is not looked up:
 // the next page is the same for all (SEC-170).
-func (v *visit) takeName() error {
+func takeName(v *visit) error {
 	name := canonicalName(v.form.Get("loginName"))
 	if name == "" {
-		return v.nameForm(v.form.Get("loginName"), []mistake{{"loginName", "loginName.required"}})
+		return nameForm(v, v.form.Get("loginName"), []mistake{{"loginName", "loginName.required"}})
 	}
 	v.flow.LoginName, v.flow.SessionId, v.flow.Registering = name, "", false
 	return v.to(pathPassword)
 }
 
-func (v *visit) nameForm(name string, mistakes []mistake) error {
+func nameForm(v *visit, name string, mistakes []mistake) error {
 	p := v.page("name", pathName)
 	p.Fields = []field{{Name: "loginName", Type: "text", Value: name, Autocomplete: "username", Username: true}}
 	if v.instance.AllowRegistration {
@@ -60,7 +60,7 @@ func canonicalName(typed string) string {
 // login name of one and the address of another, or the address of two, means neither:
 // nothing but a rank could decide, and the wrong one would be asked for a password, or
 // sent the code for a new one (SEC-174). Who is meant has other names.
-func (v *visit) resolve(name string) (db.LoginCandidatesRow, error) {
+func resolve(v *visit, name string) (db.LoginCandidatesRow, error) {
 	params := db.LoginCandidatesParams{
 		InstanceID: v.instance.ID, NameFolded: resource.Fold(name), DefaultOrg: v.instance.DefaultOrg,
 		OnlyOrg: v.flow.GetOrgId(), OnlyUser: v.flow.GetUserId(),

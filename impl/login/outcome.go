@@ -162,8 +162,7 @@ func (p *Pages) SignOutConfirmed(r *http.Request, instance *policy.Instance, for
 	if err := p.Box.Open(r.Context(), instance.ID, token.Form, form.Get(tokenField), shown); err != nil {
 		return false
 	}
-	v := &visit{Pages: p, cookies: readCookies(r, p.secure(r))}
-	return v.mine(shown.GetBrowser()) && p.recent(shown.GetShownAt())
+	return readCookies(r, p.secure(r)).own(shown.GetBrowser()) && recent(p.Now(), shown.GetShownAt())
 }
 
 // SignedOut shows that the user is signed out.

@@ -177,7 +177,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 	case shown.Reveal != "":
 		script = revealHash
 	}
-	p.secureHeaders(w, r, targets, script)
+	secureHeaders(w, p.secure(r), targets, script)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", shown.Words.language)
 	w.WriteHeader(shown.status)
@@ -186,7 +186,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, shown *page, target
 
 // secureHeaders sets what keeps a page from running, loading, being framed by and
 // telling others anything (SEC-146, SEC-147, SEC-148).
-func (p *Pages) secureHeaders(w http.ResponseWriter, r *http.Request, targets, script string) {
+func secureHeaders(w http.ResponseWriter, secure bool, targets, script string) {
 	policy := "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action " + targets
 	if script != "" {
 		policy += "; script-src " + script
@@ -198,7 +198,7 @@ func (p *Pages) secureHeaders(w http.ResponseWriter, r *http.Request, targets, s
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if p.secure(r) {
+	if secure {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 }

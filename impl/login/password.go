@@ -10,42 +10,37 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/login/password"
 	"github.com/writ-id/writ/impl/user"
 )
 
-// maxPassword bounds a password, in characters; it is the rule of the contract.
-const (
-	minPassword = 8
-	maxPassword = 1000
-)
-
 // showPassword shows the page that asks for the password.
-func (v *visit) showPassword() error {
+func showPassword(v *visit) error {
 	if v.flow.GetLoginName() == "" {
 		return v.to(pathName)
 	}
-	return v.passwordForm(nil)
+	return passwordForm(v, nil)
 }
 
 // takePassword checks the password. Why it is not right is not told, neither by the
 // words nor by the time they take (SEC-170).
-func (v *visit) takePassword() error {
+func takePassword(v *visit) error {
 	if v.flow.GetLoginName() == "" {
 		return v.to(pathName)
 	}
-	password := v.form.Get("password")
-	if password == "" {
-		return v.passwordForm([]mistake{{"password", "password.required"}})
+	typed := v.form.Get("password")
+	if typed == "" {
+		return passwordForm(v, []mistake{{"password", "password.required"}})
 	}
 	right := false
 	if err := inTime(v.r.Context(), func() (err error) {
-		right, err = v.signIn(password)
+		right, err = signIn(v, typed)
 		return err
 	}); err != nil {
 		return err
 	}
 	if !right {
-		return v.passwordForm([]mistake{{"password", "password.wrong"}})
+		return passwordForm(v, []mistake{{"password", "password.wrong"}})
 	}
 	v.flow.Registering = false
 	return v.advance()
@@ -53,56 +48,56 @@ func (v *visit) takePassword() error {
 
 // signIn checks a password by the sessions service: in the session that this
 // browser has for the user, so that it lives on, or in a new one.
-func (v *visit) signIn(password string) (bool, error) {
-	named, err := v.resolve(v.flow.GetLoginName())
+func signIn(v *visit, typed string) (bool, error) {
+	named, err := resolve(v, v.flow.GetLoginName())
 	if err != nil {
 		return false, err
 	}
 	by := user.Attempt{Name: v.flow.GetLoginName()}
-	if by.Browser, err = v.browserOf(named.ID, &named.Generation); err != nil {
+	if by.Browser, err = v.browser().of(named.ID, &named.Generation); err != nil {
 		return false, err
 	}
-	if len(password) > 4*maxPassword { // no password is that long
-		password = ""
+	if !password.CanBe(typed) { // no password is that long
+		typed = ""
 	}
 	if err := v.load(); err != nil {
 		return false, err
 	}
 	for i := range v.sessions {
 		if v.sessions[i].UserID == named.ID {
-			right, err := v.patch(&v.sessions[i], &sessionv3.PatchSession{Checks: checkPassword(password)}, by)
+			right, err := patchSession(v, &v.sessions[i], &sessionv3.PatchSession{Checks: checkPassword(typed)}, by)
 			if reason := reasonOf(err); reason != "NOT_FOUND" && reason != "SESSION_EXPIRED" && reason != "PERMISSION_DENIED" && reason != "SESSION_TOKEN_INVALID" {
-				return v.tried(&named, right, err)
+				return tried(v, &named, right, err)
 			}
 		}
 	}
-	right, err := v.create(named.OrgID, named.ID, password, by)
-	return v.tried(&named, right, err)
+	right, err := createSession(v, named.OrgID, named.ID, typed, by)
+	return tried(v, &named, right, err)
 }
 
 // tried ends a try of a password: a browser that had the right one is known to the user
 // from now on, and a user is told when strangers used up the tries.
-func (v *visit) tried(named *db.LoginCandidatesRow, right bool, err error) (bool, error) {
+func tried(v *visit, named *db.LoginCandidatesRow, right bool, err error) (bool, error) {
 	switch {
 	case errors.Is(err, user.ErrTooMany):
-		return false, v.shutOut(named)
+		return false, shutOut(v, named)
 	case err != nil || !right:
 		return false, err
 	}
-	return true, v.remember(&tokenv1.KnownUser{UserId: named.ID, Generation: named.Generation})
+	return true, v.browser().remember(&tokenv1.KnownUser{UserId: named.ID, Generation: named.Generation})
 }
 
-func checkPassword(password string) *sessionv3.Checks {
-	return &sessionv3.Checks{Password: &sessionv3.CheckPassword{Password: password}}
+func checkPassword(typed string) *sessionv3.Checks {
+	return &sessionv3.Checks{Password: &sessionv3.CheckPassword{Password: typed}}
 }
 
-// create begins a session with a password. An empty user is nobody, which takes as
+// createSession begins a session with a password. An empty user is nobody, which takes as
 // long.
-func (v *visit) create(orgID, userID, password string, by user.Attempt) (bool, error) {
-	checks := checkPassword(password)
+func createSession(v *visit, orgID, userID, typed string, by user.Attempt) (bool, error) {
+	checks := checkPassword(typed)
 	checks.User = &sessionv3.CheckUser{Search: &sessionv3.CheckUser_UserId{UserId: userID}}
 	made, err := v.Sessions.CreateSessionBy(v.as(v.r.Context(), v.instance, orgID, userID), &sessionv3.CreateSessionRequest{
-		Session: &sessionv3.Session{Checks: checks, Lifetime: durationpb.New(idleLifetime), UserAgent: v.userAgent()},
+		Session: &sessionv3.Session{Checks: checks, Lifetime: durationpb.New(idleLifetime), UserAgent: userAgent(v)},
 	}, by)
 	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {
 		return false, nil
@@ -114,11 +109,11 @@ func (v *visit) create(orgID, userID, password string, by user.Attempt) (bool, e
 	return true, nil
 }
 
-// patch adds a proof to a session, or asks for a code; it reports whether what was
+// patchSession adds a proof to a session, or asks for a code; it reports whether what was
 // to be checked is right.
-func (v *visit) patch(k *known, change *sessionv3.PatchSession, by user.Attempt) (bool, error) {
+func patchSession(v *visit, k *browserSession, change *sessionv3.PatchSession, by user.Attempt) (bool, error) {
 	change.SessionToken, change.Lifetime = &k.token, durationpb.New(idleLifetime)
-	made, err := v.Sessions.PatchSessionBy(v.asUser(k), &sessionv3.PatchSessionRequest{Id: k.ID, Session: change}, by)
+	made, err := v.Sessions.PatchSessionBy(asUser(v, k), &sessionv3.PatchSessionRequest{Id: k.ID, Session: change}, by)
 	if reasonOf(err) == "CHECK_FAILED" && !errors.Is(err, user.ErrTooMany) {
 		return false, nil
 	}
@@ -134,7 +129,7 @@ func (v *visit) patch(k *known, change *sessionv3.PatchSession, by user.Attempt)
 	return true, nil
 }
 
-func (v *visit) asUser(k *known) context.Context {
+func asUser(v *visit, k *browserSession) context.Context {
 	return v.as(v.r.Context(), v.instance, k.OrgID, k.UserID)
 }
 
@@ -150,7 +145,7 @@ func (v *visit) proved(id, token, old string) {
 }
 
 // userAgent says which browser a session is in, from what the connection tells.
-func (v *visit) userAgent() *sessionv3.UserAgent {
+func userAgent(v *visit) *sessionv3.UserAgent {
 	ip, _, err := net.SplitHostPort(v.r.RemoteAddr)
 	if err != nil {
 		ip = ""
@@ -158,7 +153,7 @@ func (v *visit) userAgent() *sessionv3.UserAgent {
 	return &sessionv3.UserAgent{Ip: ip, Description: shorten(v.r.UserAgent(), 500)}
 }
 
-func (v *visit) passwordForm(mistakes []mistake) error {
+func passwordForm(v *visit, mistakes []mistake) error {
 	p := v.page("password", pathPassword)
 	p.Who, p.Change = v.flow.GetLoginName(), v.link("change", pathName)
 	p.Fields = []field{{Name: "password", Type: "password", Autocomplete: "current-password"}}

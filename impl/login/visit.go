@@ -1,7 +1,6 @@
 package login
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -38,8 +37,8 @@ type visit struct {
 	changed  bool // whether the browser is to get other session tokens
 	flow     *tokenv1.Flow
 	words    words
-	form     url.Values // of a POST
-	sessions []known    // those of the browser, once they were read
+	form     url.Values       // of a POST
+	sessions []browserSession // those of the browser, once they were read
 }
 
 // problem is a Problem on the way to the error page.
@@ -65,9 +64,9 @@ func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider P
 	v.words = p.wordsFor(r, instance, "", "")
 	switch {
 	case r.URL.Path == pathDoor:
-		return v.serveDoor()
+		return serveDoor(v)
 	case r.URL.Path == pathBegin && r.Method == http.MethodGet:
-		return v.takeUp(r.URL.Query().Get("flow"))
+		return takeUp(v, r.URL.Query().Get("flow"))
 	case s.show != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
 		if r.URL.Query().Get("flow") == "" {
 			if r.URL.Path != pathName { // a page by itself: begin at the first
@@ -135,7 +134,7 @@ func (v *visit) open(sealed string) error {
 	if err := v.unseal(sealed); err != nil {
 		return err
 	}
-	if !v.mine(v.flow.GetBrowser()) {
+	if !v.cookies.own(v.flow.GetBrowser()) {
 		return errExpired
 	}
 	return nil
@@ -145,18 +144,16 @@ func (v *visit) open(sealed string) error {
 func (v *visit) unseal(sealed string) error {
 	flow := &tokenv1.Flow{}
 	err := v.Box.Open(v.r.Context(), v.instance.ID, token.Flow, sealed, flow)
-	if errors.Is(err, token.ErrInvalid) || err == nil && !v.recent(flow.GetStartedAt()) {
+	if errors.Is(err, token.ErrInvalid) || err == nil && !recent(v.Now(), flow.GetStartedAt()) {
 		return errExpired
 	}
 	v.flow = flow
 	return err
 }
 
-// mine reports whether the hash of a cookie is that of this browser's.
-func (v *visit) mine(hash []byte) bool { return len(hash) > 0 && bytes.Equal(hash, v.cookies.hash()) }
-
-func (p *Pages) recent(at int64) bool {
-	age := p.Now().Sub(time.Unix(at, 0))
+// recent reports whether what was made at a time is good still.
+func recent(now time.Time, at int64) bool {
+	age := now.Sub(time.Unix(at, 0))
 	return age < flowLifetime && age > -time.Minute
 }
 
@@ -193,7 +190,7 @@ func (v *visit) leave() {
 // load reads the sessions of the browser of those users who may sign in, and may do
 // so here: sessions of others do not count on any road (SEC-018).
 func (v *visit) load() error {
-	all, err := v.known(v.r.Context(), v.instance.ID, v.cookies.tokens)
+	all, err := v.read(v.r.Context(), v.instance.ID, v.cookies.tokens)
 	v.sessions = nil
 	for i := range all {
 		if all[i].IsActive && (v.flow.GetOrgId() == "" || v.flow.GetOrgId() == all[i].OrgID) && (v.flow.GetUserId() == "" || v.flow.GetUserId() == all[i].UserID) {
@@ -208,11 +205,11 @@ func (v *visit) signedIn() (bool, error) {
 	if err := v.load(); err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(v.sessions, func(k known) bool { return k.complete(v.Now()) }), nil
+	return slices.ContainsFunc(v.sessions, func(k browserSession) bool { return k.complete(v.Now()) }), nil
 }
 
 // find returns a session of the browser by its ID.
-func (v *visit) find(id string) *known {
+func (v *visit) find(id string) *browserSession {
 	for i := range v.sessions {
 		if v.sessions[i].ID == id && id != "" {
 			return &v.sessions[i]
@@ -223,13 +220,13 @@ func (v *visit) find(id string) *known {
 
 // fresh reports whether the password was proven as late as the flow asks for; next asks
 // the same of the second factor.
-func (v *visit) fresh(k *known) bool {
+func (v *visit) fresh(k *browserSession) bool {
 	return !v.flow.GetFresh() && k.PasswordVerifiedAt != nil && k.PasswordVerifiedAt.Unix() >= v.flow.GetNotBefore()
 }
 
 // next returns the page that a session needs next, "" when it needs none. It is the
 // one place that decides; every page asks it, so none can be left out (SEC-144).
-func (v *visit) next(k *known) string {
+func (v *visit) next(k *browserSession) string {
 	now := v.Now()
 	switch {
 	case v.flow.GetRegistering(): // whether or not there is a user (SEC-170)
@@ -249,7 +246,7 @@ func (v *visit) next(k *known) string {
 }
 
 // current reads the session that is being authenticated anew.
-func (v *visit) current() (*known, error) {
+func (v *visit) current() (*browserSession, error) {
 	if err := v.load(); err != nil {
 		return nil, err
 	}
@@ -258,7 +255,7 @@ func (v *visit) current() (*known, error) {
 
 // at reads the session that is being authenticated; nil when page is not what it
 // needs, and the browser was sent to the page that is.
-func (v *visit) at(page string) (*known, error) {
+func (v *visit) at(page string) (*browserSession, error) {
 	k, err := v.current()
 	if err != nil {
 		return nil, err
@@ -287,7 +284,7 @@ func (v *visit) advance() error {
 	}
 	if next := v.next(k); next != "" {
 		if k != nil && slices.Contains(k.factors(), next) {
-			err = v.challenge(k, next)
+			err = challenge(v, k, next)
 		}
 		if err != nil {
 			return err
@@ -306,7 +303,7 @@ func (v *visit) advance() error {
 // browsers follow links before anybody does (prefetch), and one of its own, because
 // who leaves need not fill anything in. What was proven so far stays in the session,
 // as when the window is closed.
-func (v *visit) takeCancel() error {
+func takeCancel(v *visit) error {
 	if v.flow.GetRequest() == "" { // nobody waits
 		return v.to(pathName)
 	}
@@ -344,7 +341,7 @@ func (p *Pages) begin(w http.ResponseWriter, r *http.Request, instance *policy.I
 // takeUp begins a login whose request came without cookies. Its flow is bound to no
 // browser yet: until it is, it is worth as much as the request, which anybody can
 // make.
-func (v *visit) takeUp(sealed string) error {
+func takeUp(v *visit, sealed string) error {
 	if err := v.unseal(sealed); err != nil {
 		return err
 	}

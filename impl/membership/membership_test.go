@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/writ-id/writ/impl/server/servertest"
+	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const memberships = "/resources/v3alpha/memberships"
 

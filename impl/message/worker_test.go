@@ -12,22 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
+	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/impl/message"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/seed"
-	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // recorder is a Sender that remembers what it was asked to send.
 type recorder struct {
@@ -54,21 +47,11 @@ type queue struct {
 
 func newQueue(t *testing.T) *queue {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t), MaxConns: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
 	q := &queue{T: t, now: time.Now().UTC().Truncate(time.Microsecond)}
-	q.env = resource.Env{DB: db, Now: func() time.Time { return q.now }, NewID: func() string { return uuid.Must(uuid.NewV7()).String() }}
-	file, err := seed.Default()
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied, err := server.ApplySeed(t.Context(), server.Config{DB: db, Now: q.env.Now, NewID: q.env.NewID}, file, seed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q.env = resource.Env{DB: pgtest.Open(t, 8), Now: func() time.Time { return q.now }, NewID: servertest.NewID}
+	config := servertest.Config(q.env.DB)
+	config.Now = q.env.Now
+	applied := servertest.Apply(t, config, string(contracts.DefaultSeed))
 	q.user = applied.Users[1]
 	return q
 }

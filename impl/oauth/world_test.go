@@ -1,7 +1,6 @@
 package oauth_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,9 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,22 +18,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // tenant is an instance of the seed. Both are seeded with the same IDs and the same
 // secrets, so that nothing but the instance itself keeps them apart (SEC-216).
@@ -180,38 +171,26 @@ func newWorld(t *testing.T) *world {
 // start starts one more node.
 func (w *world) start(sealer secret.Sealer) {
 	w.Helper()
-	node, err := server.New(server.Config{DB: w.open(8), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer})
-	if err != nil {
-		w.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		w.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- node.Serve(ctx, listener) }()
-	w.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			w.Errorf("serve: %v", err)
-		}
-	})
-	w.nodes = append(w.nodes, listener.Addr().String())
+	config := w.config(8)
+	config.Sealer = sealer
+	w.nodes = append(w.nodes, servertest.Start(w, config))
+}
+
+// config is that of a node with connections of its own.
+func (w *world) config(connections int) server.Config {
+	w.Helper()
+	config := servertest.Config(w.open(connections))
+	config.Now = w.now
+	return config
 }
 
 // open opens the database of the world.
 func (w *world) open(connections int) *store.DB {
 	w.Helper()
-	db, err := store.Open(w.Context(), store.Config{URL: w.address, MaxConns: connections})
-	if err != nil {
-		w.Fatal(err)
-	}
-	w.Cleanup(db.Close)
-	return db
+	return pgtest.Connect(w, w.address, connections)
 }
 
-func newID() string { return uuid.Must(uuid.NewV7()).String() }
+func newID() string { return servertest.NewID() }
 
 // seeded seeds an instance. IDs are counted from one, in the same order on both.
 func (w *world) seeded(name string) *side {
@@ -220,16 +199,9 @@ func (w *world) seeded(name string) *side {
 		"@HASH", passwordHash(), "@NAME", name, "@EXCHANGE", fmt.Sprint(name == "a"),
 		"@KEY1", strings.ReplaceAll(publicPEM(keys()[0]), "\n", `\n`), "@KEY2", strings.ReplaceAll(publicPEM(keys()[1]), "\n", `\n`),
 	).Replace(tenant)
-	file, err := seed.Parse("seed", []byte(text), func(string) (string, bool) { return "", false })
-	if err != nil {
-		w.Fatal(err)
-	}
-	count := 0
-	counted := func() string { count++; return fmt.Sprintf("id-%d", count) }
-	applied, err := server.ApplySeed(w.Context(), server.Config{DB: w.db, Now: w.now, NewID: counted}, file, seed.Config{})
-	if err != nil {
-		w.Fatal(err)
-	}
+	config, count := servertest.Config(w.db), 0
+	config.Now, config.NewID = w.now, func() string { count++; return fmt.Sprintf("id-%d", count) }
+	applied := servertest.Apply(w, config, text)
 	s := &side{
 		world: w, name: name, host: name + ".example", issuer: "https://" + name + ".example",
 		users: map[string]seed.AppliedUser{}, apps: map[string]seed.AppliedApp{}, projects: map[string]string{}, keyIDs: map[string]string{},

@@ -49,7 +49,7 @@ func (i *Instances) Drop() { i.known.Drop() }
 
 // last returns the ID of the tenant of a host as far as it was asked for before.
 func (i *Instances) last(host string) string {
-	if instance, _ := i.known.Last(canonicalHost(host)); instance != nil {
+	if instance, _ := i.known.Last(CanonicalHost(host)); instance != nil {
 		return instance.ID
 	}
 	return ""
@@ -58,7 +58,7 @@ func (i *Instances) last(host string) string {
 // Find returns the tenant of a Host header: by exact registered domain, or
 // the only one there is, so that localhost and container names just work.
 func (i *Instances) Find(ctx context.Context, host string) (*Instance, error) {
-	domain := canonicalHost(host)
+	domain := CanonicalHost(host)
 	return found(i.known.Get(ctx, domain, i.loading(domain)))
 }
 
@@ -78,7 +78,7 @@ func found(instance *Instance, err error) (*Instance, error) {
 // it, such as its keys. During an outage of the database it is the last one that
 // was known (REL-061). A blocked instance serves nothing.
 func (i *Instances) Public(ctx context.Context, host string) (*Instance, error) {
-	domain := canonicalHost(host)
+	domain := CanonicalHost(host)
 	instance, err := found(i.known.GetOrLast(ctx, domain, func(known *Instance) bool { return known != nil }, i.loading(domain)))
 	if err == nil && instance.Blocked {
 		err = errBlocked
@@ -143,9 +143,9 @@ func instanceOf(row db.InstanceByIDRow) *Instance {
 	return &Instance{ID: row.ID, Name: row.Name, DefaultOrg: row.DefaultOrg, Blocked: row.Blocked, AllowRegistration: row.AllowRegistration}
 }
 
-// canonicalHost returns a Host header as domains are stored: without port and
+// CanonicalHost returns a Host header as domains are stored: without port and
 // trailing dot, in lower case.
-func canonicalHost(host string) string {
+func CanonicalHost(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
@@ -222,14 +222,14 @@ func (c *Chain) selected(ctx context.Context, request *object.RequestContext, in
 		found = row.ID
 	case *object.RequestContext_InstanceDomain:
 		var row db.InstanceByDomainRow
-		row, err = q.InstanceByDomain(ctx, c.DB.Pool, canonicalHost(owner.InstanceDomain))
+		row, err = q.InstanceByDomain(ctx, c.DB.Pool, CanonicalHost(owner.InstanceDomain))
 		found = row.ID
 	case *object.RequestContext_OrgId:
 		level = policyv1.Level_LEVEL_ORG
 		found, err = q.OrgByID(ctx, c.DB.Pool, db.OrgByIDParams{InstanceID: instance.ID, ID: owner.OrgId})
 	case *object.RequestContext_OrgDomain:
 		level = policyv1.Level_LEVEL_ORG
-		found, err = q.OrgByDomain(ctx, c.DB.Pool, db.OrgByDomainParams{InstanceID: instance.ID, Domain: canonicalHost(owner.OrgDomain)})
+		found, err = q.OrgByDomain(ctx, c.DB.Pool, db.OrgByDomainParams{InstanceID: instance.ID, Domain: CanonicalHost(owner.OrgDomain)})
 	}
 	if store.NoRow(err) {
 		return Context{}, errContextNotFound

@@ -123,7 +123,7 @@ func TestSEC215_HostsAreCanonical(t *testing.T) {
 		"localhost": "localhost", "localhost:8080": "localhost", "LOCALHOST.": "localhost", "Example.COM:443": "example.com",
 		"[::1]:8080": "::1", "[::1]": "::1", "127.0.0.1:9": "127.0.0.1", "": "",
 	} {
-		if got := canonicalHost(host); got != want {
+		if got := CanonicalHost(host); got != want {
 			t.Errorf("%q: got %q, want %q", host, got, want)
 		}
 	}

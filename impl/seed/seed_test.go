@@ -1,7 +1,6 @@
 package seed_test
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -9,22 +8,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func noEnvironment(string) (string, bool) { return "", false }
 
@@ -140,15 +133,10 @@ type fixture struct {
 
 func newFixture(t *testing.T) fixture {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	return fixture{db: db, server: server.Config{
-		DB: db, Now: func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) },
-		NewID: func() string { return uuid.Must(uuid.NewV7()).String() },
-	}}
+	db := pgtest.Open(t, 4)
+	config := servertest.Config(db)
+	config.Now = func() time.Time { return time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC) }
+	return fixture{db: db, server: config}
 }
 
 func (f fixture) events(t *testing.T) (n int) {

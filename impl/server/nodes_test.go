@@ -2,33 +2,24 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/writ-id/writ/impl/seed"
-	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // twoTenants seeds the system, a tenant with all roles, and another one.
 const twoTenants = `
@@ -68,31 +59,11 @@ type cluster struct {
 
 func newCluster(t *testing.T, nodes int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, ids: map[string]string{}}
+	c := &cluster{t: t, ids: map[string]string{}, tokens: map[string]string{}}
 	url := pgtest.New(t)
-	open := func() *store.DB {
-		db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		return db
-	}
-	c.db = open()
-	file, err := seed.Parse("seed", []byte(twoTenants), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
-	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	applied, err := server.ApplySeed(t.Context(), server.Config{DB: c.db, Now: now, NewID: newID}, file, seed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.tokens = map[string]string{}
-	for path, value := range applied.Secrets {
-		c.tokens[path] = value
-	}
+	c.db = pgtest.Connect(t, url, 8)
+	applied := servertest.Apply(t, servertest.Config(c.db), twoTenants)
+	maps.Copy(c.tokens, applied.Secrets)
 	for _, user := range applied.Users {
 		if user.InstanceID != "" && c.ids["a"] == "" {
 			c.ids["a"] = user.InstanceID
@@ -101,24 +72,7 @@ func newCluster(t *testing.T, nodes int) *cluster {
 		}
 	}
 	for range nodes {
-		node, err := server.New(server.Config{DB: open(), Now: now, NewID: newID, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- node.Serve(ctx, listener) }()
-		t.Cleanup(func() {
-			stop()
-			if err := <-served; err != nil {
-				t.Errorf("serve: %v", err)
-			}
-		})
-		c.nodes = append(c.nodes, "http://"+listener.Addr().String())
+		c.nodes = append(c.nodes, "http://"+servertest.Start(t, servertest.Config(pgtest.Connect(t, url, 8))))
 	}
 	return c
 }

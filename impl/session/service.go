@@ -50,6 +50,9 @@ func New(env resource.Env, factors *authenticator.Factors) *Service {
 	}
 }
 
+// In returns the service within a transaction: what it does happens when that commits.
+func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.factors) }
+
 // CreateSession creates a session with what is proven at once.
 func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessionRequest) (*sessionv3.CreateSessionResponse, error) {
 	return s.CreateSessionBy(ctx, req, user.Attempt{})

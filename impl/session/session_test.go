@@ -1,12 +1,9 @@
 package session_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -16,22 +13,16 @@ import (
 
 	"encoding/base32"
 
-	"github.com/google/uuid"
-
 	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const people = `
 instances:
@@ -63,25 +54,10 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, users: map[string]seed.AppliedUser{}, tokens: map[string]string{}}
 	w.clock.Store(time.Now().UnixMicro())
 	url := pgtest.New(t)
-	open := func() *store.DB {
-		db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		return db
-	}
-	w.db = open()
-	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	file, err := seed.Parse("seed", []byte(people), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	applied, err := server.ApplySeed(t.Context(), server.Config{DB: w.db, Now: w.now, NewID: newID}, file, seed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range applied.Users {
+	w.db = pgtest.Connect(t, url, 8)
+	config := servertest.Config(w.db)
+	config.Now = w.now
+	for _, user := range servertest.Apply(t, config, people).Users {
 		name, _, _ := strings.Cut(user.LoginName, "@")
 		w.users[name], w.tokens[name] = user, user.Token
 	}
@@ -89,25 +65,10 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	config.Sealer, config.Dev = sealer, &server.Dev{Clock: clock.New()}
 	for range 2 {
-		node, err := server.New(server.Config{DB: open(), Now: w.now, NewID: newID, Logger: slog.New(slog.DiscardHandler), Sealer: sealer, Dev: &server.Dev{Clock: clock.New()}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(context.Background())
-		served := make(chan error, 1)
-		go func() { served <- node.Serve(ctx, listener) }()
-		t.Cleanup(func() {
-			stop()
-			if err := <-served; err != nil {
-				t.Errorf("serve: %v", err)
-			}
-		})
-		w.nodes = append(w.nodes, "http://"+listener.Addr().String())
+		config.DB = pgtest.Connect(t, url, 8)
+		w.nodes = append(w.nodes, "http://"+servertest.Start(t, config))
 	}
 	return w
 }

@@ -1,7 +1,6 @@
 package signing_test
 
 import (
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -19,12 +18,7 @@ import (
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const instance = "tenant"
 
@@ -46,11 +40,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	for i := range w.nodes {
-		db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
+		db := pgtest.Connect(t, url, 4)
 		env := resource.Env{DB: db, Now: w.now, NewID: func() string { return uuid.Must(uuid.NewV7()).String() }}
 		set := &signing.Set{}
 		env.Invalidate = set.Drop

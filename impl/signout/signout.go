@@ -12,11 +12,16 @@ import (
 // Everywhere ends the sessions of a user, and everything that was issued in their name:
 // codes, tokens, grants and codes for a new password. What proved the user has changed,
 // or they may not sign in any more, and who knew the old proof must not stay (SEC-097).
-// The session of Keep stays.
 //
 // What was issued names the generation of its user, so what others are about to store
 // meanwhile is no good either; whoever begins a session holds the user's row.
 func Everywhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, userID string) error {
+	return Elsewhere(ctx, tx, now, instanceID, userID, "")
+}
+
+// Elsewhere is Everywhere but for one session: that in which the user has just proven who
+// they are.
+func Elsewhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, userID, kept string) error {
 	q := db.New()
 	if err := q.NextGeneration(ctx, tx, db.NextGenerationParams{InstanceID: instanceID, ID: userID}); err != nil {
 		return err
@@ -24,7 +29,6 @@ func Everywhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, user
 	if err := q.DropResetCodes(ctx, tx, db.DropResetCodesParams{InstanceID: instanceID, UserID: userID}); err != nil {
 		return err
 	}
-	kept, _ := ctx.Value(keepKey{}).(string)
 	command := db.SetActorParams{Actor: policy.CallFrom(ctx).Caller.UserID, Now: now.Format(time.RFC3339Nano), Deletes: "users"} // each ends with its event
 	if err := q.SetActor(ctx, tx, command); err != nil {
 		return err
@@ -34,12 +38,4 @@ func Everywhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, user
 	}
 	command.Deletes = ""
 	return q.SetActor(ctx, tx, command)
-}
-
-type keepKey struct{}
-
-// Keep returns a context in which a session stays: the one in which the user has
-// just proven who they are.
-func Keep(ctx context.Context, sessionID string) context.Context {
-	return context.WithValue(ctx, keepKey{}, sessionID)
 }

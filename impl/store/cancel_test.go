@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
@@ -17,11 +16,7 @@ import (
 // the next, and no statement behind.
 func TestREL013_ACancelledCallFreesItsConnectionAndLeavesItWhole(t *testing.T) {
 	t.Parallel()
-	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t), MaxConns: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, 1)
 	backend := func() (pid int) {
 		if err := db.Pool.QueryRow(t.Context(), "SELECT pg_backend_pid()").Scan(&pid); err != nil {
 			t.Fatal(err)
@@ -44,7 +39,7 @@ func TestREL013_ACancelledCallFreesItsConnectionAndLeavesItWhole(t *testing.T) {
 		})
 	}
 	// A long one is cancelled, and not by its own limit.
-	_, err = db.Pool.Exec(leaving(), "SELECT pg_sleep(14)")
+	_, err := db.Pool.Exec(leaving(), "SELECT pg_sleep(14)")
 	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Message != "canceling statement due to user request" {
 		t.Errorf("got %v", err)
 	}

@@ -1,22 +1,17 @@
-package store
+package store_test
 
 import (
-	"context"
 	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func TestWhyThereIsNoConnectionIsToldOnceInOneLine(t *testing.T) {
 	t.Parallel()
@@ -30,14 +25,14 @@ func TestWhyThereIsNoConnectionIsToldOnceInOneLine(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			db, opened := Open(t.Context(), Config{URL: test.url, MaxConns: 1})
+			db, opened := store.Open(t.Context(), store.Config{URL: test.url, MaxConns: 1})
 			if opened == nil {
 				db.Close()
 			}
-			for road, err := range map[string]error{"opening": opened, "migrating": CheckSchema(t.Context(), test.url)} {
+			for road, err := range map[string]error{"opening": opened, "migrating": store.CheckSchema(t.Context(), test.url)} {
 				if err == nil || !strings.Contains(err.Error(), test.want) || strings.ContainsAny(err.Error(), "\n\t") {
 					t.Errorf("%s: got %v, want one line with %q", road, err, test.want)
-				} else if kind := Fault(err); kind == nil || kind.Kind != fault.Unavailable {
+				} else if kind := store.Fault(err); kind == nil || kind.Kind != fault.Unavailable {
 					t.Errorf("%s: it is not an outage any more: %v", road, kind)
 				}
 			}

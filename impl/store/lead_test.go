@@ -12,15 +12,7 @@ import (
 func TestREL062_OfAllNodesOneLeads(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	node := func() *store.DB {
-		db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		return db
-	}
-	a, b := node(), node()
+	a, b := pgtest.Connect(t, url, 1), pgtest.Connect(t, url, 1)
 	leads := func(db *store.DB, name string) bool {
 		t.Helper()
 		ran := false

@@ -138,7 +138,7 @@ func (db *DB) Close() {
 // times with jitter. A connection lost during commit is never retried: whether
 // it happened is unknown (REL-012).
 func (db *DB) InTx(ctx context.Context, fn func(pgx.Tx) error) error {
-	if outer := db.within(ctx); outer != nil { // a savepoint: the outer one commits and retries
+	if outer := db.tx; outer != nil { // a savepoint: the outer one commits and retries
 		return pgx.BeginFunc(ctx, outer, fn)
 	}
 	const attempts = 5
@@ -174,39 +174,19 @@ func (db *DB) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	return tx.Commit(ctx)
 }
 
-type txKey struct{}
-
-// Within returns a context in which everything runs in tx, so that many commands
-// are one: all of them happen or none.
-func Within(ctx context.Context, tx pgx.Tx) context.Context {
-	return context.WithValue(ctx, txKey{}, tx)
-}
-
-func (db *DB) within(ctx context.Context) pgx.Tx {
+// Conn returns what a command or a read by key runs on: the pool, or the
+// transaction of In.
+func (db *DB) Conn(context.Context) Conn {
 	if db.tx != nil {
 		return db.tx
-	}
-	return txFrom(ctx)
-}
-
-func txFrom(ctx context.Context) pgx.Tx {
-	tx, _ := ctx.Value(txKey{}).(pgx.Tx)
-	return tx
-}
-
-// Conn returns what a command or a read by key runs on: the pool, or the
-// transaction of Within.
-func (db *DB) Conn(ctx context.Context) Conn {
-	if tx := db.within(ctx); tx != nil {
-		return tx
 	}
 	return db.Pool
 }
 
 // SearchConn is Conn for searches.
-func (db *DB) SearchConn(ctx context.Context) Conn {
-	if tx := db.within(ctx); tx != nil {
-		return tx
+func (db *DB) SearchConn(context.Context) Conn {
+	if db.tx != nil {
+		return db.tx
 	}
 	return db.Search
 }

@@ -14,28 +14,18 @@ import (
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 	"github.com/writ-id/writ/impl/token"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 var kinds = []token.Kind{token.Access, token.Refresh, token.Code, token.Flow, token.Form}
 
 // newBoxes returns boxes of two nodes over a database with the instances a and b.
 func newBoxes(t testing.TB) (first, second *token.Box) {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t), MaxConns: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
+	db := pgtest.Open(t, 4)
 	for _, id := range []string{"a", "b"} {
 		if _, err := db.Pool.Exec(t.Context(), "INSERT INTO instances (id, name, name_folded, change_date, creation_date, sequence) VALUES ($1, $1, $1, now(), now(), 1)", id); err != nil {
 			t.Fatal(err)

@@ -55,6 +55,11 @@ func (s *Service) setPassword(ctx context.Context, user *db.UserRow, password ne
 
 // SetPassword replaces the password of a human.
 func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordRequest) (*userv3.SetPasswordResponse, error) {
+	return s.SetPasswordKeeping(ctx, req, "")
+}
+
+// SetPasswordKeeping is SetPassword for the pages: a session stays, if one is named.
+func (s *Service) SetPasswordKeeping(ctx context.Context, req *userv3.SetPasswordRequest, sessionID string) (*userv3.SetPasswordResponse, error) {
 	user, err := s.users.Get(ctx, req.GetId())
 	if err != nil {
 		return nil, err
@@ -76,7 +81,7 @@ func (s *Service) SetPassword(ctx context.Context, req *userv3.SetPasswordReques
 		}
 		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
 		now.PasswordChangeRequired, now.FailedPasswordAttempts = req.GetNewPassword().GetChangeRequired(), 0
-		return signout.Everywhere(ctx, tx, s.Now(), now.InstanceID, now.ID)
+		return signout.Elsewhere(ctx, tx, s.Now(), now.InstanceID, now.ID, sessionID)
 	})
 	return &userv3.SetPasswordResponse{Details: details}, err
 }

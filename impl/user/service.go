@@ -150,7 +150,13 @@ func (s *Service) SearchUsers(ctx context.Context, req *userv3.SearchUsersReques
 
 // DeactivateUser makes a user inactive and ends what they are signed in to.
 func (s *Service) DeactivateUser(ctx context.Context, req *userv3.DeactivateUserRequest) (*userv3.DeactivateUserResponse, error) {
-	details, err := s.shutOut(ctx, req.GetId(), inactive, &eventv1.UserDeactivated{}, active, locked)
+	return s.DeactivateUserKeeping(ctx, req, "")
+}
+
+// DeactivateUserKeeping is DeactivateUser for who registers: a session stays, if one is
+// named, in which they have just proven who they are.
+func (s *Service) DeactivateUserKeeping(ctx context.Context, req *userv3.DeactivateUserRequest, sessionID string) (*userv3.DeactivateUserResponse, error) {
+	details, err := s.shutOut(ctx, req.GetId(), sessionID, inactive, &eventv1.UserDeactivated{}, active, locked)
 	return &userv3.DeactivateUserResponse{Details: details}, err
 }
 
@@ -162,7 +168,7 @@ func (s *Service) ActivateUser(ctx context.Context, req *userv3.ActivateUserRequ
 
 // LockUser locks an active user and ends what they are signed in to.
 func (s *Service) LockUser(ctx context.Context, req *userv3.LockUserRequest) (*userv3.LockUserResponse, error) {
-	details, err := s.shutOut(ctx, req.GetId(), locked, &eventv1.UserLocked{}, active)
+	details, err := s.shutOut(ctx, req.GetId(), "", locked, &eventv1.UserLocked{}, active)
 	return &userv3.LockUserResponse{Details: details}, err
 }
 
@@ -174,12 +180,12 @@ func (s *Service) UnlockUser(ctx context.Context, req *userv3.UnlockUserRequest)
 
 // shutOut moves a user to a state in which they cannot sign in. What they are signed in
 // to ends for good: coming back revives nothing (SEC-097).
-func (s *Service) shutOut(ctx context.Context, id string, to userv3.UserState, payload event.Payload, from ...userv3.UserState) (*object.Details, error) {
+func (s *Service) shutOut(ctx context.Context, id, kept string, to userv3.UserState, payload event.Payload, from ...userv3.UserState) (*object.Details, error) {
 	return s.users.Change(ctx, id, payload, func(tx pgx.Tx, user *db.UserRow) error {
 		if err := resource.Move("user", id, &user.State, to, from...); err != nil {
 			return err
 		}
-		return signout.Everywhere(ctx, tx, s.Now(), user.InstanceID, user.ID)
+		return signout.Elsewhere(ctx, tx, s.Now(), user.InstanceID, user.ID, kept)
 	})
 }
 

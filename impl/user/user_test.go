@@ -2,32 +2,21 @@ package user_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/writ-id/writ/impl/seed"
-	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-func TestMain(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // tenant seeds an instance with two organizations.
 const tenant = `
@@ -60,45 +49,15 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, tokens: map[string]string{}, users: map[string]seed.AppliedUser{}}
-	db, err := store.Open(t.Context(), store.Config{URL: pgtest.New(t), MaxConns: 8})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(db.Close)
-	w.db = db
-	file, err := seed.Parse("seed", []byte(tenant), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := func() time.Time {
+	w.db = pgtest.Open(t, 8)
+	config := servertest.Config(w.db)
+	config.Now = func() time.Time {
 		return time.Now().Add(time.Duration(w.ahead.Load())).UTC().Truncate(time.Microsecond)
 	}
-	newID := func() string { return uuid.Must(uuid.NewV7()).String() }
-	applied, err := server.ApplySeed(t.Context(), server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range applied.Users {
+	for _, user := range servertest.Apply(t, config, tenant).Users {
 		w.tokens[user.Username], w.users[user.Username] = user.Token, user
 	}
-	node, err := server.New(server.Config{DB: db, Now: now, NewID: newID, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- node.Serve(ctx, listener) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-	})
-	w.url = "http://" + listener.Addr().String()
+	w.url = "http://" + servertest.Start(t, config)
 	return w
 }
 

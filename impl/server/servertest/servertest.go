@@ -21,14 +21,6 @@ import (
 	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
-// Main runs the tests of a package. Call it from TestMain.
-func Main(m *testing.M) {
-	pgtest.Main(m, func(ctx context.Context, url string) error {
-		_, err := store.Migrate(ctx, url)
-		return err
-	})
-}
-
 // Seed holds the system, an instance a with two organizations and an instance b.
 // Every user has a token t.
 const Seed = `
@@ -73,46 +65,56 @@ func New(t *testing.T, nodes int, configure func(*server.Config)) *Cluster {
 	t.Helper()
 	c := &Cluster{T: t, tokens: map[string]string{}}
 	url := pgtest.New(t)
-	open := func() *store.DB {
-		db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: 8})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(db.Close)
-		return db
-	}
-	c.DB = open()
-	c.Env = server.Config{
-		Now:    func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
-		NewID:  func() string { return uuid.Must(uuid.NewV7()).String() },
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	}
+	c.DB = pgtest.Connect(t, url, connections)
+	c.Env = Config(c.DB)
 	if configure != nil {
 		configure(&c.Env)
 	}
-	file, err := seed.Parse("seed", []byte(Seed), func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Env.DB = c.DB
-	applied, err := server.ApplySeed(t.Context(), c.Env, file, seed.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, secret := range applied.Secrets { // instances.a.users.owner.tokens.t
+	for path, secret := range Apply(t, c.Env, Seed).Secrets { // instances.a.users.owner.tokens.t
 		if parts := strings.Split(path, "."); len(parts) > 3 && parts[len(parts)-2] == "tokens" {
 			c.tokens[parts[len(parts)-3]] = secret
 		}
 	}
 	for range nodes {
 		config := c.Env
-		config.DB = open()
-		c.Nodes = append(c.Nodes, start(t, config))
+		config.DB = pgtest.Connect(t, url, connections)
+		c.Nodes = append(c.Nodes, "http://"+Start(t, config))
 	}
 	return c
 }
 
-func start(t *testing.T, config server.Config) string {
+// connections of each node.
+const connections = 8
+
+// Config is what a node is made of that has nothing peculiar.
+func Config(db *store.DB) server.Config {
+	return server.Config{
+		DB:     db,
+		Now:    func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
+		NewID:  NewID,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
+// NewID returns another ID each time.
+func NewID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Apply applies the text of a seed file.
+func Apply(t testing.TB, config server.Config, text string) *seed.Applied {
+	t.Helper()
+	file, err := seed.Parse("seed", []byte(text), func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	applied, err := server.ApplySeed(t.Context(), config, file, seed.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return applied
+}
+
+// Start starts a node that ends with the test, and returns its address.
+func Start(t testing.TB, config server.Config) string {
 	t.Helper()
 	node, err := server.New(config)
 	if err != nil {
@@ -131,7 +133,7 @@ func start(t *testing.T, config server.Config) string {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return "http://" + listener.Addr().String()
+	return listener.Addr().String()
 }
 
 // Token returns the token of a user of the seed; any other text is a token.

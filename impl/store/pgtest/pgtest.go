@@ -6,11 +6,11 @@
 // test that asks; with WRIT_TEST_POSTGRES_URL set it is the one named there,
 // which several test processes may use at the same time:
 //
-//	func TestMain(m *testing.M) { pgtest.Main(m, migrate) }
+//	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
 //	func TestX(t *testing.T) {
 //		t.Parallel()
-//		pool := connect(t, pgtest.New(t))
+//		db := pgtest.Open(t, 4)
 //
 // The private server does not sync to disk (a test needs no durability), and
 // nothing of it is left when the process ends. A process that had no time to
@@ -28,6 +28,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/sql/migrations"
 )
 
@@ -50,16 +51,18 @@ type suite struct {
 	err    error
 }
 
-// Main runs the tests of a package and exits. Call it from TestMain.
-//
-// migrate brings the empty database at url to the newest schema and closes its
-// connections. On a shared server the first process to come migrates for all:
-// the template is known by the files of sql/migrations, so migrate has to
-// depend on nothing else.
-func Main(m *testing.M, migrate func(ctx context.Context, url string) error) {
-	run(m, migrations.Files, migrate)
+// Main runs the tests of a package and exits. Call it from TestMain. On a shared
+// server the first process to come migrates for all: the template is known by the
+// files of sql/migrations.
+func Main(m *testing.M) {
+	run(m, migrations.Files, func(ctx context.Context, url string) error {
+		_, err := store.Migrate(ctx, url)
+		return err
+	})
 }
 
+// run is Main with other migrations. migrate brings the empty database at url to the
+// newest schema, closes its connections and depends on nothing but these files.
 func run(m *testing.M, migrations fs.FS, migrate func(ctx context.Context, url string) error) {
 	s := &suite{migrations: migrations, migrate: migrate}
 	current = s
@@ -119,6 +122,24 @@ func New(t testing.TB) string {
 func Empty(t testing.TB) string {
 	t.Helper()
 	return serverFor(t).create(t, "template0")
+}
+
+// Open opens a fresh, migrated database, until the test ends.
+func Open(t testing.TB, connections int) *store.DB {
+	t.Helper()
+	return Connect(t, New(t), connections)
+}
+
+// Connect opens the database at url, until the test ends: each node has connections of
+// its own.
+func Connect(t testing.TB, url string, connections int) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), store.Config{URL: url, MaxConns: connections})
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	t.Cleanup(db.Close)
+	return db
 }
 
 func serverFor(t testing.TB) *server {
