@@ -52,8 +52,8 @@ generate: needs-go $(BIN)/buf $(BIN)/sqlc
 	@$(GO) generate .
 
 generated: generate ## fails when gen/ is not what contracts/ and sql/ make
-	@git diff --exit-code --stat gen || { echo "gen/ differs from what contracts/ and sql/ generate: commit the result of 'make generate'" >&2; exit 1; }
-	@test -z "$$(git status --porcelain gen)" || { git status --short gen; echo "gen/ has files that are not committed" >&2; exit 1; }
+	@git diff --exit-code --stat gen sql/queries/generated || { echo "gen/ differs from what contracts/ and sql/ generate: commit the result of 'make generate'" >&2; exit 1; }
+	@test -z "$$(git status --porcelain gen sql/queries/generated)" || { git status --short gen sql/queries/generated; echo "gen/ has files that are not committed" >&2; exit 1; }
 
 lint: $(LINT) $(BIN)/buf $(BIN)/squawk
 	@test -d third_party/google || $(MAKE) --no-print-directory generate

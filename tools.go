@@ -4,7 +4,7 @@
 // sqlc from those of tools/go.mod.
 package writ
 
-//go:generate go build -o bin/ ./contracts/generate/protodeps ./contracts/generate/protoc-gen-writ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway
+//go:generate go build -o bin/ ./contracts/generate/protodeps ./contracts/generate/protoc-gen-writ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 //go:generate bin/protodeps third_party
 //go:generate bin/buf lint
 //go:generate bin/buf generate
@@ -17,5 +17,6 @@ package writ
 //go:generate bin/oapi-codegen -config contracts/generate/oauth/config.yaml gen/openapi/openapi.json
 //go:generate bin/sqlc generate -f contracts/generate/storage/models.yaml
 //go:generate bin/storage sql third_party/image.binpb third_party/models sql/queries/generated
+//go:generate bin/storage removals third_party/image.binpb third_party/models sql/migrations
 //go:generate bin/sqlc generate -f third_party/sqlc.yaml
 //go:generate bin/storage go third_party/image.binpb gen/db gen/storage

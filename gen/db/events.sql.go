@@ -156,18 +156,16 @@ func (q *Queries) ReadEvents(ctx context.Context, db DBTX, arg ReadEventsParams)
 }
 
 const setActor = `-- name: SetActor :exec
-SELECT set_config('writ.actor', $1::text, true), set_config('writ.now', $2::text, true), set_config('writ.deletes', $3::text, true)
+SELECT set_config('writ.actor', $1::text, true), set_config('writ.now', $2::text, true)
 `
 
 type SetActorParams struct {
-	Actor   string `db:"actor"`
-	Now     string `db:"now"`
-	Deletes string `db:"deletes"`
+	Actor string `db:"actor"`
+	Now   string `db:"now"`
 }
 
-// Who deletes from which table, and when, for the events of what goes with it
-// (append_removed); no table ends it.
+// Who deletes, and when, for the events of what goes along (sql/migrations/*_removals.sql).
 func (q *Queries) SetActor(ctx context.Context, db DBTX, arg SetActorParams) error {
-	_, err := db.Exec(ctx, setActor, arg.Actor, arg.Now, arg.Deletes)
+	_, err := db.Exec(ctx, setActor, arg.Actor, arg.Now)
 	return err
 }

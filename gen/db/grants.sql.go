@@ -48,30 +48,21 @@ func (q *Queries) LockProject(ctx context.Context, db DBTX, arg LockProjectParam
 }
 
 const removeEmptiedUserGrants = `-- name: RemoveEmptiedUserGrants :exec
-WITH gone AS (
-    DELETE FROM user_grants g
-    WHERE g.instance_id = $3 AND g.project_id = $4 AND ($5::text IS NULL OR g.project_grant_id = $5)
-        AND g.role_keys <@ $6::text[]
-    RETURNING g.instance_id, g.id, g.org_id, g.user_id, g.project_id, g.project_grant_id, g.role_keys, g.state, g.sequence, g.creation_date, g.change_date
-)
-SELECT append_event(instance_id, 'user_grant', id, 'user.grant.cascade.removed',
-    jsonb_build_object('userId', user_id, 'projectId', project_id), $1, 3::smallint, org_id, $2::timestamptz) FROM gone
+DELETE FROM user_grants g
+WHERE g.instance_id = $1 AND g.project_id = $2 AND ($3::text IS NULL OR g.project_grant_id = $3)
+    AND g.role_keys <@ $4::text[]
 `
 
 type RemoveEmptiedUserGrantsParams struct {
-	Actor          string    `db:"actor"`
-	Now            time.Time `db:"now"`
-	InstanceID     string    `db:"instance_id"`
-	ProjectID      string    `db:"project_id"`
-	ProjectGrantID *string   `db:"project_grant_id"`
-	Taken          []string  `db:"taken"`
+	InstanceID     string   `db:"instance_id"`
+	ProjectID      string   `db:"project_id"`
+	ProjectGrantID *string  `db:"project_grant_id"`
+	Taken          []string `db:"taken"`
 }
 
-// A user grant that would be left without a role goes.
+// A user grant that would be left without a role goes, with the event of its trigger.
 func (q *Queries) RemoveEmptiedUserGrants(ctx context.Context, db DBTX, arg RemoveEmptiedUserGrantsParams) error {
 	_, err := db.Exec(ctx, removeEmptiedUserGrants,
-		arg.Actor,
-		arg.Now,
 		arg.InstanceID,
 		arg.ProjectID,
 		arg.ProjectGrantID,

@@ -77,6 +77,12 @@ func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
 	return nil
 }
 
+// Deletes says who deletes rows in tx, and when, for the events that triggers append of
+// what goes along (sql/migrations/*_removals.sql).
+func Deletes(ctx context.Context, tx db.DBTX, actor string, at time.Time) error {
+	return db.New().SetActor(ctx, tx, db.SetActorParams{Actor: actor, Now: at.Format(time.RFC3339Nano)})
+}
+
 // Record is an event as append_event takes it, for statements that append it while they
 // change what it tells of.
 type Record struct {

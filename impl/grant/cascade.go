@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/store"
@@ -80,8 +81,11 @@ func (s *Service) takeRole(ctx context.Context, tx pgx.Tx, projectID, key string
 // under one project grant.
 func (s *Service) takeFromUsers(ctx context.Context, tx pgx.Tx, projectID string, projectGrantID *string, taken []string, now time.Time) error {
 	call := policy.CallFrom(ctx)
+	if err := event.Deletes(ctx, tx, call.Caller.UserID, now); err != nil {
+		return err
+	}
 	err := s.queries.RemoveEmptiedUserGrants(ctx, tx, db.RemoveEmptiedUserGrantsParams{
-		InstanceID: call.Context.InstanceID, ProjectID: projectID, ProjectGrantID: projectGrantID, Taken: taken, Actor: call.Caller.UserID, Now: now,
+		InstanceID: call.Context.InstanceID, ProjectID: projectID, ProjectGrantID: projectGrantID, Taken: taken,
 	})
 	if err != nil {
 		return err

@@ -261,30 +261,23 @@ func (t *Table[R, M]) Delete(ctx context.Context, id string, payload event.Paylo
 	return details, t.Refusal(err)
 }
 
+// deleteRow deletes a row whose last event says so, by which the triggers know that it does
+// not just go along (sql/migrations/*_removals.sql).
 func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, id string, row *R, payload event.Payload) (*object.Details, error) {
 	if err := t.model.Record(payload, nil, row); err != nil {
 		return nil, err
 	}
-	removed := t.event(ctx, row, payload)
-	sequence, err := event.Append(ctx, tx, removed)
-	if err != nil {
+	if err := t.update(ctx, tx, row, payload); err != nil {
 		return nil, err
 	}
-	command := db.SetActorParams{Actor: removed.Creator, Now: removed.At.Format(time.RFC3339Nano), Deletes: t.model.Facts().Table}
-	if err := db.New().SetActor(ctx, tx, command); err != nil {
+	e := t.event(ctx, row, payload)
+	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
 		return nil, err
 	}
 	if err := t.model.Delete(ctx, tx, t.key(ctx, id)); err != nil {
 		return nil, err
 	}
-	command.Deletes = ""
-	if err := db.New().SetActor(ctx, tx, command); err != nil {
-		return nil, err
-	}
-	if t.model.Facts().Remembered {
-		err = db.New().NotifyChange(ctx, tx)
-	}
-	return Details(t.model.Head(row).ID, sequence, removed.At, removed.Owner), err
+	return Details(t.model.Head(row).ID, t.model.Head(row).Sequence, e.At, e.Owner), nil
 }
 
 // SetState moves an object to another state, which it must not be in yet; from, if given,

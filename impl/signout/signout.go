@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/db"
+	"github.com/writ-id/writ/impl/event"
 	"github.com/writ-id/writ/impl/policy"
 )
 
@@ -29,13 +30,8 @@ func Elsewhere(ctx context.Context, tx db.DBTX, now time.Time, instanceID, userI
 	if err := q.DropResetCodes(ctx, tx, db.DropResetCodesParams{InstanceID: instanceID, UserID: userID}); err != nil {
 		return err
 	}
-	command := db.SetActorParams{Actor: policy.CallFrom(ctx).Caller.UserID, Now: now.Format(time.RFC3339Nano), Deletes: "users"} // each ends with its event
-	if err := q.SetActor(ctx, tx, command); err != nil {
+	if err := event.Deletes(ctx, tx, policy.CallFrom(ctx).Caller.UserID, now); err != nil { // each ends with its event
 		return err
 	}
-	if err := q.EndSessionsOfUser(ctx, tx, db.EndSessionsOfUserParams{InstanceID: instanceID, UserID: userID, Kept: kept}); err != nil {
-		return err
-	}
-	command.Deletes = ""
-	return q.SetActor(ctx, tx, command)
+	return q.EndSessionsOfUser(ctx, tx, db.EndSessionsOfUserParams{InstanceID: instanceID, UserID: userID, Kept: kept})
 }

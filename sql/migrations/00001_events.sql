@@ -61,39 +61,6 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_removed appends the events of rows that go because what they belong to
--- is deleted, so that nothing disappears without an event. Arguments: aggregate,
--- event, column of the aggregate's ID, then pairs of payload key and column. What
--- is deleted directly is recorded by the command that does it: it says in
--- writ.deletes from which table, in writ.actor and writ.now who and when. (The
--- depth of triggers does not tell the two apart: those of a cascade run after the
--- statement that started it, on the same level.)
--- +goose StatementBegin
-CREATE FUNCTION append_removed() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    gone    jsonb;
-    payload jsonb;
-BEGIN
-    IF coalesce(current_setting('writ.deletes', true), '') IN ('', TG_TABLE_NAME) THEN
-        RETURN NULL;
-    END IF;
-    FOR gone IN SELECT to_jsonb(g) FROM gone_rows g LOOP
-        payload := '{}';
-        FOR i IN 3 .. TG_NARGS - 2 BY 2 LOOP
-            payload := payload || jsonb_build_object(TG_ARGV[i], gone -> TG_ARGV[i + 1]);
-        END LOOP;
-        PERFORM append_event(
-            gone ->> 'instance_id', TG_ARGV[0], gone ->> TG_ARGV[2], TG_ARGV[1], payload,
-            coalesce(current_setting('writ.actor', true), 'system'),
-            (CASE WHEN gone ->> 'org_id' IS NULL THEN 2 ELSE 3 END)::smallint,
-            coalesce(gone ->> 'org_id', gone ->> 'instance_id'),
-            coalesce(nullif(current_setting('writ.now', true), '')::timestamptz, now()));
-    END LOOP;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
-
 -- Exact totals of unfiltered searches without counting rows. A table joins by
 -- attaching the trigger below; slots keep concurrent writers off one row.
 CREATE TABLE row_counts (

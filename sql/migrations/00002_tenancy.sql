@@ -36,8 +36,6 @@ CREATE TRIGGER organizations_counted AFTER INSERT ON organizations
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER organizations_uncounted AFTER DELETE ON organizations
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER organizations_gone AFTER DELETE ON organizations REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('org', 'org.removed', 'id');
 
 -- Domains of instances (org_id is null) and of organizations. Anybody may claim
 -- a domain; only one can prove it, and only what is proven counts (SEC-222).
@@ -72,5 +70,3 @@ CREATE TRIGGER domains_counted AFTER INSERT ON domains
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER domains_uncounted AFTER DELETE ON domains
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER domains_gone AFTER DELETE ON domains REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('domain', 'domain.removed', 'id', 'domain', 'domain');

@@ -19,8 +19,6 @@ CREATE TRIGGER user_schemas_counted AFTER INSERT ON user_schemas
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER user_schemas_uncounted AFTER DELETE ON user_schemas
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER user_schemas_gone AFTER DELETE ON user_schemas REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user_schema', 'user_schema.deleted', 'id');
 
 -- Users stay on the revision their data was checked with.
 CREATE TABLE user_schema_revisions (
@@ -142,8 +140,6 @@ CREATE TRIGGER users_values_uncounted AFTER DELETE ON users
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_values('state', 'user_type', 'org_id');
 CREATE TRIGGER users_state_recounted AFTER UPDATE OF state ON users
     FOR EACH ROW WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION recount_value('state');
-CREATE TRIGGER users_gone AFTER DELETE ON users REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user', 'user.removed', 'id');
 
 -- Nothing is kept of the logins of users who are gone.
 -- +goose StatementBegin
@@ -200,8 +196,6 @@ CREATE INDEX user_metadata_by_key ON user_metadata (instance_id, id, user_id);
 CREATE INDEX user_metadata_by_key_folded ON user_metadata (instance_id, id_folded, user_id);
 CREATE INDEX user_metadata_key_trigrams ON user_metadata USING gin (id_folded gin_trgm_ops);
 CREATE INDEX user_metadata_by_value ON user_metadata (instance_id, id, sha256(value), user_id);
-CREATE TRIGGER user_metadata_gone AFTER DELETE ON user_metadata REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user', 'user.metadata.removed', 'user_id', 'key', 'id');
 
 -- A personal access token is 256 random bits, so one SHA-256 keeps it (no
 -- password hash). The token itself is shown once.
@@ -222,8 +216,6 @@ CREATE TABLE personal_access_tokens (
     FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
 );
 CREATE INDEX personal_access_tokens_by_user ON personal_access_tokens (instance_id, user_id, creation_date, id);
-CREATE TRIGGER personal_access_tokens_gone AFTER DELETE ON personal_access_tokens REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user', 'user.pat.removed', 'user_id', 'tokenId', 'id');
 
 -- A personal access token that is deleted is a token that was revoked, for those that
 -- it was exchanged for; they live no longer than a day.
@@ -254,5 +246,3 @@ CREATE TABLE machine_keys (
     CONSTRAINT machine_keys_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
 );
 CREATE INDEX machine_keys_by_user ON machine_keys (instance_id, user_id, creation_date, id);
-CREATE TRIGGER machine_keys_gone AFTER DELETE ON machine_keys REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user', 'user.machine.key.removed', 'user_id', 'keyId', 'id');

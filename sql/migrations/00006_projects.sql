@@ -31,8 +31,6 @@ CREATE TRIGGER projects_counted AFTER INSERT ON projects
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER projects_uncounted AFTER DELETE ON projects
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER projects_gone AFTER DELETE ON projects REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('project', 'project.removed', 'id');
 
 CREATE TABLE project_roles (
     instance_id         text COLLATE "C" NOT NULL,
@@ -64,8 +62,6 @@ CREATE TRIGGER project_roles_counted AFTER INSERT ON project_roles
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER project_roles_uncounted AFTER DELETE ON project_roles
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER project_roles_gone AFTER DELETE ON project_roles REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('role', 'project.role.removed', 'id', 'projectId', 'project_id', 'key', 'key');
 
 -- role_keys names roles of the project. No foreign key can say so of an array:
 -- who writes them holds the row of the project, who takes a role away locks it
@@ -98,8 +94,6 @@ CREATE TRIGGER project_grants_counted AFTER INSERT ON project_grants
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER project_grants_uncounted AFTER DELETE ON project_grants
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER project_grants_gone AFTER DELETE ON project_grants REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('project_grant', 'project.grant.removed', 'id', 'projectId', 'project_id', 'grantedOrgId', 'granted_org_id');
 
 -- org_id is where the grant is made: the organization of the project, or the one
 -- the project is granted to.
@@ -134,8 +128,6 @@ CREATE TRIGGER user_grants_counted AFTER INSERT ON user_grants
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER user_grants_uncounted AFTER DELETE ON user_grants
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER user_grants_gone AFTER DELETE ON user_grants REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('user_grant', 'user.grant.cascade.removed', 'id', 'userId', 'user_id', 'projectId', 'project_id');
 
 -- The origins of browsers that may call the endpoints on behalf of a client: those
 -- of its redirect URIs on the web, and those it names (package redirect, Origin).
@@ -201,8 +193,6 @@ CREATE TRIGGER apps_counted AFTER INSERT ON apps
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER apps_uncounted AFTER DELETE ON apps
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER apps_gone AFTER DELETE ON apps REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('app', 'project.application.removed', 'id', 'projectId', 'project_id', 'clientId', 'client_id');
 
 -- Public keys that assertions of a client are checked with.
 CREATE TABLE app_keys (
@@ -224,5 +214,3 @@ CREATE TRIGGER app_keys_counted AFTER INSERT ON app_keys
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER app_keys_uncounted AFTER DELETE ON app_keys
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER app_keys_gone AFTER DELETE ON app_keys REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('app_key', 'project.application.key.removed', 'id', 'appId', 'app_id');

@@ -32,5 +32,3 @@ CREATE TRIGGER memberships_counted AFTER INSERT ON memberships
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER memberships_uncounted AFTER DELETE ON memberships
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER memberships_gone AFTER DELETE ON memberships REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('membership', 'membership.removed', 'id', 'userId', 'user_id');

@@ -36,8 +36,6 @@ CREATE TRIGGER sessions_counted AFTER INSERT ON sessions
     REFERENCING NEW TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
 CREATE TRIGGER sessions_uncounted AFTER DELETE ON sessions
     REFERENCING OLD TABLE AS changed_rows FOR EACH STATEMENT EXECUTE FUNCTION count_rows();
-CREATE TRIGGER sessions_gone AFTER DELETE ON sessions REFERENCING OLD TABLE AS gone_rows
-    FOR EACH STATEMENT EXECUTE FUNCTION append_removed('session', 'session.terminated', 'id');
 
 -- A code that was sent and can be used once, for one purpose and one subject: the
 -- registration of an authenticator (1), or the challenge of a session by SMS (2)

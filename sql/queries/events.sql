@@ -27,6 +27,5 @@ LIMIT @page_limit::int;
 SELECT pg_notify('writ_changed', '');
 
 -- name: SetActor :exec
--- Who deletes from which table, and when, for the events of what goes with it
--- (append_removed); no table ends it.
-SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true), set_config('writ.deletes', @deletes::text, true);
+-- Who deletes, and when, for the events of what goes along (sql/migrations/*_removals.sql).
+SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true);

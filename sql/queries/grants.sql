@@ -23,15 +23,10 @@ UPDATE project_grants g SET
 WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND g.role_keys && @taken::text[];
 
 -- name: RemoveEmptiedUserGrants :exec
--- A user grant that would be left without a role goes.
-WITH gone AS (
-    DELETE FROM user_grants g
-    WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND (sqlc.narg(project_grant_id)::text IS NULL OR g.project_grant_id = sqlc.narg(project_grant_id))
-        AND g.role_keys <@ @taken::text[]
-    RETURNING g.*
-)
-SELECT append_event(instance_id, 'user_grant', id, 'user.grant.cascade.removed',
-    jsonb_build_object('userId', user_id, 'projectId', project_id), @actor, 3::smallint, org_id, @now::timestamptz) FROM gone;
+-- A user grant that would be left without a role goes, with the event of its trigger.
+DELETE FROM user_grants g
+WHERE g.instance_id = @instance_id AND g.project_id = @project_id AND (sqlc.narg(project_grant_id)::text IS NULL OR g.project_grant_id = sqlc.narg(project_grant_id))
+    AND g.role_keys <@ @taken::text[];
 
 -- name: TakeFromUserGrants :exec
 UPDATE user_grants g SET

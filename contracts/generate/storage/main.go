@@ -3,6 +3,8 @@
 //
 //   - sql/queries/generated: reading, locking, inserting, updating and deleting a row of
 //     each table, for sqlc to check and compile (queries.go);
+//   - sql/migrations/*_removals.sql: the triggers that append the events of rows that go
+//     along with what they belong to (removals.go);
 //   - gen/storage: for each table what package resource needs of it, and between rows and
 //     messages Assign (assign.go), New (fill.go), Record (record.go) and Search
 //     (search.go).
@@ -10,10 +12,10 @@
 // A field of a stored message that is no column and does not say so fails the run, as
 // does a column that a request must not reach. Nothing is looked up by name later.
 //
-// It runs twice, around sqlc: `storage sql` reads the models of a first run of sqlc,
-// `storage go` those of the last.
+// It runs around sqlc: `storage sql` and `storage removals` read the models of a first run
+// of sqlc, `storage go` those of the last.
 //
-// Usage: storage sql|go IMAGE MODELS OUT
+// Usage: storage sql|removals|go IMAGE MODELS OUT
 package main
 
 import (
@@ -30,7 +32,7 @@ import (
 
 func main() {
 	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "usage: storage sql|go IMAGE MODELS OUT")
+		fmt.Fprintln(os.Stderr, "usage: storage sql|removals|go IMAGE MODELS OUT")
 		os.Exit(2)
 	}
 	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4]); err != nil {
@@ -52,10 +54,16 @@ func run(what, image, models, out string) error {
 	switch what {
 	case "sql":
 		files, err = queries(plugin, found)
+	case "removals":
+		text, err := removals(plugin, found)
+		if err != nil {
+			return err
+		}
+		return migrate(out, "removals.sql", text)
 	case "go":
 		files, err = code(plugin, found)
 	default:
-		err = fmt.Errorf("%s is neither sql nor go", what)
+		err = fmt.Errorf("%s is neither sql nor removals nor go", what)
 	}
 	if err != nil {
 		return err
@@ -74,6 +82,10 @@ func load(image string) (*protogen.Plugin, error) {
 	if err := proto.Unmarshal(text, &set); err != nil {
 		return nil, fmt.Errorf("%s: %w", image, err)
 	}
+	return pluginOf(&set)
+}
+
+func pluginOf(set *descriptorpb.FileDescriptorSet) (*protogen.Plugin, error) {
 	request := &pluginpb.CodeGeneratorRequest{ProtoFile: set.GetFile()}
 	for _, file := range set.GetFile() {
 		if strings.HasPrefix(file.GetName(), "writ/") {

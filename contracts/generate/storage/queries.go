@@ -13,13 +13,7 @@ import (
 
 // queries writes the statements of every table, in the form that sqlc reads.
 func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) {
-	c, err := readContract(plugin, found, func(of *storagev1.Table) (*model, *model) {
-		rows := of.GetRows()
-		if rows == "" {
-			rows = of.GetName()
-		}
-		return found.byName[camel(of.GetName())], found.byName[camel(rows)]
-	})
+	c, err := readContract(plugin, found, modelsOf(found))
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +28,14 @@ func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) 
 	text, err := c.enums(config)
 	files["../../../third_party/sqlc.yaml"] = text
 	return files, err
+}
+
+// modelsOf finds the models of a table and of what is read, among those of the first run of
+// sqlc.
+func modelsOf(found *models) func(of *storagev1.Table) (stored, rows *model) {
+	return func(of *storagev1.Table) (*model, *model) {
+		return found.byName[camel(of.GetName())], found.byName[camel(orElse(of.GetRows(), of.GetName()))]
+	}
 }
 
 // appended is the call that appends the event of a statement, whose sequence the row gets.

@@ -10,6 +10,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -908,7 +909,7 @@ var File_writ_event_v1_app_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\n" +
-	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x88\x01\n" +
+	"\x17writ/event/v1/app.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\"writ/app/v3alpha/app_service.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x88\x01\n" +
 	"\x10ApplicationAdded\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x12\n" +
@@ -926,12 +927,12 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x12ApplicationTrusted:&\xd2\xc1\x18\"\n" +
 	"\x1bproject.application.trusted\x12\x03app\"B\n" +
 	"\x15ApplicationDistrusted:)\xd2\xc1\x18%\n" +
-	"\x1eproject.application.distrusted\x12\x03app\"x\n" +
+	"\x1eproject.application.distrusted\x12\x03app\"|\n" +
 	"\x12ApplicationRemoved\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x1b\n" +
-	"\tclient_id\x18\x02 \x01(\tR\bclientId:&\xd2\xc1\x18\"\n" +
-	"\x1bproject.application.removed\x12\x03app\"\x8e\a\n" +
+	"\tclient_id\x18\x02 \x01(\tR\bclientId:*\xd2\xc1\x18\"\n" +
+	"\x1bproject.application.removed\x12\x03app\x98\xc8\x18\x01\"\x8e\a\n" +
 	"\x1aApplicationOIDCConfigAdded\x12#\n" +
 	"\rredirect_uris\x18\x01 \x03(\tR\fredirectUris\x129\n" +
 	"\x19post_logout_redirect_uris\x18\x02 \x03(\tR\x16postLogoutRedirectUris\x12E\n" +
@@ -991,10 +992,10 @@ const file_writ_event_v1_app_proto_rawDesc = "" +
 	"\x13ApplicationKeyAdded\x12\x15\n" +
 	"\x06app_id\x18\x01 \x01(\tR\x05appId\x12C\n" +
 	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:,\xd2\xc1\x18(\n" +
-	"\x1dproject.application.key.added\x12\aapp_key\"^\n" +
+	"\x1dproject.application.key.added\x12\aapp_key\"b\n" +
 	"\x15ApplicationKeyRemoved\x12\x15\n" +
-	"\x06app_id\x18\x01 \x01(\tR\x05appId:.\xd2\xc1\x18*\n" +
-	"\x1fproject.application.key.removed\x12\aapp_keyB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"\x06app_id\x18\x01 \x01(\tR\x05appId:2\xd2\xc1\x18*\n" +
+	"\x1fproject.application.key.removed\x12\aapp_key\x98\xc8\x18\x01B7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_app_proto_rawDescOnce sync.Once

@@ -1289,11 +1289,11 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\bPATAdded\x12!\n" +
 	"\btoken_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\atokenId\x12C\n" +
 	"\x0fexpiration_date\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:4\xd2\xc1\x18\x16\n" +
-	"\x0euser.pat.added\x12\x04user\xf2\xc7\x18\x16personal_access_tokens\"g\n" +
+	"\x0euser.pat.added\x12\x04user\xf2\xc7\x18\x16personal_access_tokens\"k\n" +
 	"\n" +
 	"PATRemoved\x12!\n" +
-	"\btoken_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\atokenId:6\xd2\xc1\x18\x18\n" +
-	"\x10user.pat.removed\x12\x04user\xf2\xc7\x18\x16personal_access_tokens\"\x9c\x02\n" +
+	"\btoken_id\x18\x01 \x01(\tB\x06\xfa\xc7\x18\x02idR\atokenId::\xd2\xc1\x18\x18\n" +
+	"\x10user.pat.removed\x12\x04user\xf2\xc7\x18\x16personal_access_tokens\x98\xc8\x18\x01\"\x9c\x02\n" +
 	"\vTargetAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vtarget_type\x18\x02 \x01(\tR\n" +
@@ -1318,9 +1318,9 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\f_target_typeB\x06\n" +
 	"\x04_urlB\v\n" +
 	"\t_is_asyncB\x15\n" +
-	"\x13_interrupt_on_error\"-\n" +
-	"\rTargetRemoved:\x1c\xd2\xc1\x18\x18\n" +
-	"\x0etarget.removed\x12\x06target\"d\n" +
+	"\x13_interrupt_on_error\"1\n" +
+	"\rTargetRemoved: \xd2\xc1\x18\x18\n" +
+	"\x0etarget.removed\x12\x06target\x98\xc8\x18\x01\"d\n" +
 	"\fExecutionSet\x12\x18\n" +
 	"\atargets\x18\x01 \x03(\tR\atargets\x12\x1a\n" +
 	"\bincludes\x18\x02 \x03(\tR\bincludes:\x1e\xd2\xc1\x18\x1a\n" +

@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -660,7 +661,7 @@ var File_writ_event_v1_grant_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_grant_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/event/v1/grant.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"\x9f\x01\n" +
+	"\x19writ/event/v1/grant.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9f\x01\n" +
 	"\x11ProjectGrantAdded\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12$\n" +
@@ -676,12 +677,12 @@ const file_writ_event_v1_grant_proto_rawDesc = "" +
 	"\x17ProjectGrantDeactivated:.\xd2\xc1\x18*\n" +
 	"\x19project.grant.deactivated\x12\rproject_grant\"I\n" +
 	"\x17ProjectGrantReactivated:.\xd2\xc1\x18*\n" +
-	"\x19project.grant.reactivated\x12\rproject_grant\"\x86\x01\n" +
+	"\x19project.grant.reactivated\x12\rproject_grant\"\x8a\x01\n" +
 	"\x13ProjectGrantRemoved\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12$\n" +
-	"\x0egranted_org_id\x18\x02 \x01(\tR\fgrantedOrgId:*\xd2\xc1\x18&\n" +
-	"\x15project.grant.removed\x12\rproject_grant\"\xcd\x01\n" +
+	"\x0egranted_org_id\x18\x02 \x01(\tR\fgrantedOrgId:.\xd2\xc1\x18&\n" +
+	"\x15project.grant.removed\x12\rproject_grant\x98\xc8\x18\x01\"\xcd\x01\n" +
 	"\x0eUserGrantAdded\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
@@ -704,19 +705,19 @@ const file_writ_event_v1_grant_proto_rawDesc = "" +
 	"user_grant\"@\n" +
 	"\x14UserGrantReactivated:(\xd2\xc1\x18$\n" +
 	"\x16user.grant.reactivated\x12\n" +
-	"user_grant\"p\n" +
+	"user_grant\"t\n" +
 	"\x10UserGrantRemoved\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x02 \x01(\tR\tprojectId:$\xd2\xc1\x18 \n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId:(\xd2\xc1\x18 \n" +
 	"\x12user.grant.removed\x12\n" +
-	"user_grant\"\x7f\n" +
+	"user_grant\x98\xc8\x18\x01\"\x83\x01\n" +
 	"\x17UserGrantCascadeRemoved\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x1d\n" +
 	"\n" +
-	"project_id\x18\x02 \x01(\tR\tprojectId:,\xd2\xc1\x18(\n" +
+	"project_id\x18\x02 \x01(\tR\tprojectId:0\xd2\xc1\x18(\n" +
 	"\x1auser.grant.cascade.removed\x12\n" +
-	"user_grantB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"user_grant\x98\xc8\x18\x02B7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_grant_proto_rawDescOnce sync.Once

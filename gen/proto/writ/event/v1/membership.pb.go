@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -200,7 +201,7 @@ var File_writ_event_v1_membership_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_membership_proto_rawDesc = "" +
 	"\n" +
-	"\x1ewrit/event/v1/membership.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"\x97\x01\n" +
+	"\x1ewrit/event/v1/membership.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x97\x01\n" +
 	"\x0fMembershipAdded\x12\x17\n" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05level\x18\x02 \x01(\rR\x05level\x12\x1b\n" +
@@ -212,11 +213,11 @@ const file_writ_event_v1_membership_proto_rawDesc = "" +
 	"\auser_id\x18\x01 \x01(\tR\x06userId\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles:$\xd2\xc1\x18 \n" +
 	"\x12membership.changed\x12\n" +
-	"membership\"R\n" +
+	"membership\"V\n" +
 	"\x11MembershipRemoved\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId:$\xd2\xc1\x18 \n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId:(\xd2\xc1\x18 \n" +
 	"\x12membership.removed\x12\n" +
-	"membershipB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"membership\x98\xc8\x18\x01B7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_membership_proto_rawDescOnce sync.Once

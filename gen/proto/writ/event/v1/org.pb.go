@@ -515,10 +515,10 @@ const file_writ_event_v1_org_proto_rawDesc = "" +
 	"\fOrgActivated:\x18\xd2\xc1\x18\x14\n" +
 	"\rorg.activated\x12\x03org\",\n" +
 	"\x0eOrgDeactivated:\x1a\xd2\xc1\x18\x16\n" +
-	"\x0forg.deactivated\x12\x03org\"$\n" +
+	"\x0forg.deactivated\x12\x03org\"(\n" +
 	"\n" +
-	"OrgRemoved:\x16\xd2\xc1\x18\x12\n" +
-	"\vorg.removed\x12\x03org\"i\n" +
+	"OrgRemoved:\x1a\xd2\xc1\x18\x12\n" +
+	"\vorg.removed\x12\x03org\x98\xc8\x18\x01\"i\n" +
 	"\x15InstanceDefaultOrgSet\x12&\n" +
 	"\x06org_id\x18\x01 \x01(\tB\x0f\xfa\xc7\x18\vdefault_orgR\x05orgId:(\xd2\xc1\x18$\n" +
 	"\x18instance.default.org.set\x12\binstance\"b\n" +
@@ -534,10 +534,10 @@ const file_writ_event_v1_org_proto_rawDesc = "" +
 	"\x0fdomain.verified\x12\x06domain\"L\n" +
 	"\x10DomainPrimarySet\x12\x16\n" +
 	"\x06domain\x18\x01 \x01(\tR\x06domain: \xd2\xc1\x18\x1c\n" +
-	"\x12domain.primary.set\x12\x06domain\"E\n" +
+	"\x12domain.primary.set\x12\x06domain\"I\n" +
 	"\rDomainRemoved\x12\x16\n" +
-	"\x06domain\x18\x01 \x01(\tR\x06domain:\x1c\xd2\xc1\x18\x18\n" +
-	"\x0edomain.removed\x12\x06domain\"P\n" +
+	"\x06domain\x18\x01 \x01(\tR\x06domain: \xd2\xc1\x18\x18\n" +
+	"\x0edomain.removed\x12\x06domain\x98\xc8\x18\x01\"P\n" +
 	"\x11UserDomainClaimed\x12\x1a\n" +
 	"\busername\x18\x01 \x01(\tR\busername:\x1f\xd2\xc1\x18\x1b\n" +
 	"\x13user.domain.claimed\x12\x04userB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"

@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -466,7 +467,7 @@ var File_writ_event_v1_project_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_project_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/event/v1/project.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\"\xd0\x01\n" +
+	"\x1bwrit/event/v1/project.proto\x12\rwrit.event.v1\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd0\x01\n" +
 	"\fProjectAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x124\n" +
 	"\x16project_role_assertion\x18\x02 \x01(\bR\x14projectRoleAssertion\x12,\n" +
@@ -486,9 +487,9 @@ const file_writ_event_v1_project_proto_rawDesc = "" +
 	"\x12ProjectDeactivated:\"\xd2\xc1\x18\x1e\n" +
 	"\x13project.deactivated\x12\aproject\"8\n" +
 	"\x12ProjectReactivated:\"\xd2\xc1\x18\x1e\n" +
-	"\x13project.reactivated\x12\aproject\"0\n" +
-	"\x0eProjectRemoved:\x1e\xd2\xc1\x18\x1a\n" +
-	"\x0fproject.removed\x12\aproject\"\x9c\x01\n" +
+	"\x13project.reactivated\x12\aproject\"4\n" +
+	"\x0eProjectRemoved:\"\xd2\xc1\x18\x1a\n" +
+	"\x0fproject.removed\x12\aproject\x98\xc8\x18\x01\"\x9c\x01\n" +
 	"\x10ProjectRoleAdded\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x10\n" +
@@ -501,12 +502,12 @@ const file_writ_event_v1_project_proto_rawDesc = "" +
 	"\x05group\x18\x02 \x01(\tH\x01R\x05group\x88\x01\x01: \xd2\xc1\x18\x1c\n" +
 	"\x14project.role.changed\x12\x04roleB\x0f\n" +
 	"\r_display_nameB\b\n" +
-	"\x06_group\"g\n" +
+	"\x06_group\"k\n" +
 	"\x12ProjectRoleRemoved\x12\x1d\n" +
 	"\n" +
 	"project_id\x18\x01 \x01(\tR\tprojectId\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\tR\x03key: \xd2\xc1\x18\x1c\n" +
-	"\x14project.role.removed\x12\x04roleB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"\x03key\x18\x02 \x01(\tR\x03key:$\xd2\xc1\x18\x1c\n" +
+	"\x14project.role.removed\x12\x04role\x98\xc8\x18\x01B7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_project_proto_rawDescOnce sync.Once

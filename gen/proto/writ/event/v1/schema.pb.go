@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -266,7 +267,7 @@ var File_writ_event_v1_schema_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_schema_proto_rawDesc = "" +
 	"\n" +
-	"\x1awrit/event/v1/schema.proto\x12\rwrit.event.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bwrit/policy/v1/policy.proto\"\x9a\x01\n" +
+	"\x1awrit/event/v1/schema.proto\x12\rwrit.event.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\x9a\x01\n" +
 	"\x0fUserSchemaAdded\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12/\n" +
 	"\x06schema\x18\x02 \x01(\v2\x17.google.protobuf.StructR\x06schema\x12\x1a\n" +
@@ -282,9 +283,9 @@ const file_writ_event_v1_schema_proto_rawDesc = "" +
 	"\x13UserSchemaActivated:*\xd2\xc1\x18&\n" +
 	"\x17user_schema.reactivated\x12\vuser_schema\"C\n" +
 	"\x15UserSchemaDeactivated:*\xd2\xc1\x18&\n" +
-	"\x17user_schema.deactivated\x12\vuser_schema\";\n" +
-	"\x11UserSchemaRemoved:&\xd2\xc1\x18\"\n" +
-	"\x13user_schema.deleted\x12\vuser_schemaB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"\x17user_schema.deactivated\x12\vuser_schema\"?\n" +
+	"\x11UserSchemaRemoved:*\xd2\xc1\x18\"\n" +
+	"\x13user_schema.deleted\x12\vuser_schema\x98\xc8\x18\x01B7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_schema_proto_rawDescOnce sync.Once

@@ -8,6 +8,7 @@ package event
 
 import (
 	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -415,7 +416,7 @@ var File_writ_event_v1_session_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/event/v1/session.proto\x12\rwrit.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\",\n" +
+	"\x1bwrit/event/v1/session.proto\x12\rwrit.event.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\",\n" +
 	"\fSessionAdded:\x1c\xd2\xc1\x18\x18\n" +
 	"\rsession.added\x12\asession\"R\n" +
 	"\x12SessionUserChecked\x12\x17\n" +
@@ -435,9 +436,9 @@ const file_writ_event_v1_session_proto_rawDesc = "" +
 	"\x0fexpiration_date\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x0eexpirationDate:#\xd2\xc1\x18\x1f\n" +
 	"\x14session.lifetime.set\x12\asession\"3\n" +
 	"\x0fSessionTokenSet: \xd2\xc1\x18\x1c\n" +
-	"\x11session.token.set\x12\asession\"6\n" +
-	"\x11SessionTerminated:!\xd2\xc1\x18\x1d\n" +
-	"\x12session.terminated\x12\asessionB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
+	"\x11session.token.set\x12\asession\":\n" +
+	"\x11SessionTerminated:%\xd2\xc1\x18\x1d\n" +
+	"\x12session.terminated\x12\asession\x98\xc8\x18\x01B7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
 	file_writ_event_v1_session_proto_rawDescOnce sync.Once

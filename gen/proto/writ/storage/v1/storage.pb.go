@@ -32,6 +32,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Gone says of which rows an event tells.
+type Gone int32
+
+const (
+	// It is no such event.
+	Gone_GONE_UNSPECIFIED Gone = 0
+	// Those that are deleted, and those that go along unless there is another event for them.
+	Gone_GONE_DELETED Gone = 1
+	// Those that go along with what they belong to.
+	Gone_GONE_ALONG Gone = 2
+)
+
+// Enum value maps for Gone.
+var (
+	Gone_name = map[int32]string{
+		0: "GONE_UNSPECIFIED",
+		1: "GONE_DELETED",
+		2: "GONE_ALONG",
+	}
+	Gone_value = map[string]int32{
+		"GONE_UNSPECIFIED": 0,
+		"GONE_DELETED":     1,
+		"GONE_ALONG":       2,
+	}
+)
+
+func (x Gone) Enum() *Gone {
+	p := new(Gone)
+	*p = x
+	return p
+}
+
+func (x Gone) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Gone) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_storage_v1_storage_proto_enumTypes[0].Descriptor()
+}
+
+func (Gone) Type() protoreflect.EnumType {
+	return &file_writ_storage_v1_storage_proto_enumTypes[0]
+}
+
+func (x Gone) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Gone.Descriptor instead.
+func (Gone) EnumDescriptor() ([]byte, []int) {
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{0}
+}
+
 // Remembered says which changes to a table every node hears of.
 type Remembered int32
 
@@ -69,11 +122,11 @@ func (x Remembered) String() string {
 }
 
 func (Remembered) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_storage_v1_storage_proto_enumTypes[0].Descriptor()
+	return file_writ_storage_v1_storage_proto_enumTypes[1].Descriptor()
 }
 
 func (Remembered) Type() protoreflect.EnumType {
-	return &file_writ_storage_v1_storage_proto_enumTypes[0]
+	return &file_writ_storage_v1_storage_proto_enumTypes[1]
 }
 
 func (x Remembered) Number() protoreflect.EnumNumber {
@@ -82,7 +135,7 @@ func (x Remembered) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Remembered.Descriptor instead.
 func (Remembered) EnumDescriptor() ([]byte, []int) {
-	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{0}
+	return file_writ_storage_v1_storage_proto_rawDescGZIP(), []int{1}
 }
 
 // Table is a table of resources. It has the columns id, sequence, creation_date,
@@ -288,6 +341,14 @@ var file_writ_storage_v1_storage_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "writ/storage/v1/storage.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
+		ExtensionType: (*Gone)(nil),
+		Field:         50307,
+		Name:          "writ.storage.v1.gone",
+		Tag:           "varint,50307,opt,name=gone,enum=writ.storage.v1.Gone",
+		Filename:      "writ/storage/v1/storage.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
 		ExtensionType: (*string)(nil),
 		Field:         50303,
@@ -333,6 +394,11 @@ var (
 	//
 	// optional string of = 50302;
 	E_Of = &file_writ_storage_v1_storage_proto_extTypes[1]
+	// Set on the event that says that a row of the table is gone. A trigger appends it,
+	// with its fields from the row, for each row that goes without its own command.
+	//
+	// optional writ.storage.v1.Gone gone = 50307;
+	E_Gone = &file_writ_storage_v1_storage_proto_extTypes[2]
 )
 
 // Extension fields to descriptorpb.FieldOptions.
@@ -340,11 +406,11 @@ var (
 	// The column, where it is not called like the field.
 	//
 	// optional string column = 50303;
-	E_Column = &file_writ_storage_v1_storage_proto_extTypes[2]
+	E_Column = &file_writ_storage_v1_storage_proto_extTypes[3]
 	// Set when no column holds the field: the service reads or makes it.
 	//
 	// optional bool computed = 50304;
-	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[3]
+	E_Computed = &file_writ_storage_v1_storage_proto_extTypes[4]
 )
 
 // Extension fields to descriptorpb.OneofOptions.
@@ -353,7 +419,7 @@ var (
 	// an enumeration that ends with it.
 	//
 	// optional string kind = 50305;
-	E_Kind = &file_writ_storage_v1_storage_proto_extTypes[4]
+	E_Kind = &file_writ_storage_v1_storage_proto_extTypes[5]
 )
 
 // Extension fields to descriptorpb.EnumValueOptions.
@@ -361,7 +427,7 @@ var (
 	// The column that this sorting column sorts by, where it is not called like that.
 	//
 	// optional string sort = 50306;
-	E_Sort = &file_writ_storage_v1_storage_proto_extTypes[5]
+	E_Sort = &file_writ_storage_v1_storage_proto_extTypes[6]
 )
 
 var File_writ_storage_v1_storage_proto protoreflect.FileDescriptor
@@ -388,14 +454,20 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\n" +
 	"remembered\x18\x0f \x01(\x0e2\x1b.writ.storage.v1.RememberedR\n" +
 	"remembered\x12\x18\n" +
-	"\acounted\x18\x10 \x03(\tR\acounted*T\n" +
+	"\acounted\x18\x10 \x03(\tR\acounted*>\n" +
+	"\x04Gone\x12\x14\n" +
+	"\x10GONE_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fGONE_DELETED\x10\x01\x12\x0e\n" +
+	"\n" +
+	"GONE_ALONG\x10\x02*T\n" +
 	"\n" +
 	"Remembered\x12\x1a\n" +
 	"\x16REMEMBERED_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12REMEMBERED_CHANGES\x10\x01\x12\x12\n" +
 	"\x0eREMEMBERED_ALL\x10\x02:O\n" +
 	"\x05table\x12\x1f.google.protobuf.MessageOptions\x18\xfd\x88\x03 \x01(\v2\x16.writ.storage.v1.TableR\x05table:1\n" +
-	"\x02of\x12\x1f.google.protobuf.MessageOptions\x18\xfe\x88\x03 \x01(\tR\x02of:7\n" +
+	"\x02of\x12\x1f.google.protobuf.MessageOptions\x18\xfe\x88\x03 \x01(\tR\x02of:L\n" +
+	"\x04gone\x12\x1f.google.protobuf.MessageOptions\x18\x83\x89\x03 \x01(\x0e2\x15.writ.storage.v1.GoneR\x04gone:7\n" +
 	"\x06column\x12\x1d.google.protobuf.FieldOptions\x18\xff\x88\x03 \x01(\tR\x06column:;\n" +
 	"\bcomputed\x12\x1d.google.protobuf.FieldOptions\x18\x80\x89\x03 \x01(\bR\bcomputed:3\n" +
 	"\x04kind\x12\x1d.google.protobuf.OneofOptions\x18\x81\x89\x03 \x01(\tR\x04kind:7\n" +
@@ -413,30 +485,33 @@ func file_writ_storage_v1_storage_proto_rawDescGZIP() []byte {
 	return file_writ_storage_v1_storage_proto_rawDescData
 }
 
-var file_writ_storage_v1_storage_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_writ_storage_v1_storage_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_writ_storage_v1_storage_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_writ_storage_v1_storage_proto_goTypes = []any{
-	(Remembered)(0),                       // 0: writ.storage.v1.Remembered
-	(*Table)(nil),                         // 1: writ.storage.v1.Table
-	(*descriptorpb.MessageOptions)(nil),   // 2: google.protobuf.MessageOptions
-	(*descriptorpb.FieldOptions)(nil),     // 3: google.protobuf.FieldOptions
-	(*descriptorpb.OneofOptions)(nil),     // 4: google.protobuf.OneofOptions
-	(*descriptorpb.EnumValueOptions)(nil), // 5: google.protobuf.EnumValueOptions
+	(Gone)(0),                             // 0: writ.storage.v1.Gone
+	(Remembered)(0),                       // 1: writ.storage.v1.Remembered
+	(*Table)(nil),                         // 2: writ.storage.v1.Table
+	(*descriptorpb.MessageOptions)(nil),   // 3: google.protobuf.MessageOptions
+	(*descriptorpb.FieldOptions)(nil),     // 4: google.protobuf.FieldOptions
+	(*descriptorpb.OneofOptions)(nil),     // 5: google.protobuf.OneofOptions
+	(*descriptorpb.EnumValueOptions)(nil), // 6: google.protobuf.EnumValueOptions
 }
 var file_writ_storage_v1_storage_proto_depIdxs = []int32{
-	0, // 0: writ.storage.v1.Table.remembered:type_name -> writ.storage.v1.Remembered
-	2, // 1: writ.storage.v1.table:extendee -> google.protobuf.MessageOptions
-	2, // 2: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
-	3, // 3: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
-	3, // 4: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
-	4, // 5: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
-	5, // 6: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
-	1, // 7: writ.storage.v1.table:type_name -> writ.storage.v1.Table
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	7, // [7:8] is the sub-list for extension type_name
-	1, // [1:7] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	1,  // 0: writ.storage.v1.Table.remembered:type_name -> writ.storage.v1.Remembered
+	3,  // 1: writ.storage.v1.table:extendee -> google.protobuf.MessageOptions
+	3,  // 2: writ.storage.v1.of:extendee -> google.protobuf.MessageOptions
+	3,  // 3: writ.storage.v1.gone:extendee -> google.protobuf.MessageOptions
+	4,  // 4: writ.storage.v1.column:extendee -> google.protobuf.FieldOptions
+	4,  // 5: writ.storage.v1.computed:extendee -> google.protobuf.FieldOptions
+	5,  // 6: writ.storage.v1.kind:extendee -> google.protobuf.OneofOptions
+	6,  // 7: writ.storage.v1.sort:extendee -> google.protobuf.EnumValueOptions
+	2,  // 8: writ.storage.v1.table:type_name -> writ.storage.v1.Table
+	0,  // 9: writ.storage.v1.gone:type_name -> writ.storage.v1.Gone
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	8,  // [8:10] is the sub-list for extension type_name
+	1,  // [1:8] is the sub-list for extension extendee
+	0,  // [0:1] is the sub-list for field type_name
 }
 
 func init() { file_writ_storage_v1_storage_proto_init() }
@@ -449,9 +524,9 @@ func file_writ_storage_v1_storage_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_storage_v1_storage_proto_rawDesc), len(file_writ_storage_v1_storage_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   1,
-			NumExtensions: 6,
+			NumExtensions: 7,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_storage_v1_storage_proto_goTypes,
