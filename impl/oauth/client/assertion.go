@@ -52,7 +52,7 @@ func (d *Directory) byAssertion(ctx context.Context, at endpoint.Site, shown Cre
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || found.Method != assertion {
+	if found == nil || found.AuthMethodType != assertion {
 		noteClient(ctx, found, assertion, methods)
 		return nil, endpoint.ErrClient
 	}
