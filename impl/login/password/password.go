@@ -94,7 +94,7 @@ func (s *Service) Reset(ctx context.Context, instanceID, userID, browser, typed,
 		return BadCode, err
 	}
 	of, err := db.New().CodeUser(ctx, s.DB.Pool, db.CodeUserParams{InstanceID: instanceID, ID: userID})
-	if store.NoRow(err) || err == nil && (userv3.UserState(of.State) != active || of.Email != tried.Address) {
+	if store.NoRow(err) || err == nil && (of.State != active || of.Email != tried.Address) {
 		return BadCode, nil
 	}
 	if err != nil {
