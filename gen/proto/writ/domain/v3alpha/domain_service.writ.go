@@ -77,23 +77,23 @@ func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain 
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			default:
 				q.Unknown()
 			}
@@ -154,23 +154,23 @@ func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain 
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			case "query.offset":
 				q.Once(5)
 				wire.Set(&req.Query).Offset = q.Uint(64)
@@ -354,19 +354,19 @@ func (m *DomainSearchFilter) ReadJSON(r *wire.Reader) {
 		case "domain":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &DomainSearchFilter_Domain{Domain: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &DomainSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "isVerified", "is_verified":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_IsVerified{wire.ReadMessage[v3alpha.BoolFilter](r)}
+			m.Filter = &DomainSearchFilter_IsVerified{IsVerified: wire.ReadMessage[v3alpha.BoolFilter](r)}
 		case "isPrimary", "is_primary":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_IsPrimary{wire.ReadMessage[v3alpha.BoolFilter](r)}
+			m.Filter = &DomainSearchFilter_IsPrimary{IsPrimary: wire.ReadMessage[v3alpha.BoolFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -70,23 +70,23 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			default:
 				q.Unknown()
 			}
@@ -109,23 +109,23 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			default:
 				q.Unknown()
 			}
@@ -148,23 +148,23 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			default:
 				q.Unknown()
 			}
@@ -186,23 +186,23 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			default:
 				q.Unknown()
 			}
@@ -225,23 +225,23 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			case "query.offset":
 				q.Once(5)
 				wire.Set(&req.Query).Offset = q.Uint(64)
@@ -275,23 +275,23 @@ func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			case "level":
 				q.Once(5)
 				req.Level = MembershipLevel(q.Enum("MembershipLevel", MembershipLevel_value, MembershipLevel_name))
@@ -356,11 +356,11 @@ func (m *Membership) ReadJSON(r *wire.Reader) {
 		case "projectId", "project_id":
 			o.Once(2)
 			o.One(&ofObject)
-			m.Object = &Membership_ProjectId{r.String()}
+			m.Object = &Membership_ProjectId{ProjectId: r.String()}
 		case "projectGrantId", "project_grant_id":
 			o.Once(3)
 			o.One(&ofObject)
-			m.Object = &Membership_ProjectGrantId{r.String()}
+			m.Object = &Membership_ProjectGrantId{ProjectGrantId: r.String()}
 		default:
 			o.Unknown()
 		}
@@ -482,23 +482,23 @@ func (m *MembershipSearchFilter) ReadJSON(r *wire.Reader) {
 		case "userId", "user_id":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &MembershipSearchFilter_UserId{UserId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &MembershipSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "level":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_Level{wire.ReadMessage[MembershipLevelFilter](r)}
+			m.Filter = &MembershipSearchFilter_Level{Level: wire.ReadMessage[MembershipLevelFilter](r)}
 		case "objectId", "object_id":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_ObjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &MembershipSearchFilter_ObjectId{ObjectId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "role":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_Role{wire.ReadMessage[RoleFilter](r)}
+			m.Filter = &MembershipSearchFilter_Role{Role: wire.ReadMessage[RoleFilter](r)}
 		default:
 			o.Unknown()
 		}

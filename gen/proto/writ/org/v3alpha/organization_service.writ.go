@@ -140,23 +140,23 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			case "query.offset":
 				q.Once(5)
 				wire.Set(&req.Query).Offset = q.Uint(64)
@@ -359,19 +359,19 @@ func (m *OrganizationSearchFilter) ReadJSON(r *wire.Reader) {
 		case "name":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+			m.Filter = &OrganizationSearchFilter_Name{Name: wire.ReadMessage[v3alpha.NameFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &OrganizationSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "state":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &OrganizationSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		case "domain":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &OrganizationSearchFilter_Domain{Domain: wire.ReadMessage[v3alpha.TextFilter](r)}
 		default:
 			o.Unknown()
 		}
