@@ -87,6 +87,9 @@ func transportsTo(t *testing.T, server *harness.Server, host string) []transport
 		connectJSON{&http.Client{Transport: harness.Guard(base)}, server.Issuer},
 		plain{checked, server.Issuer},
 	}
+	for i := range known[:2] {
+		known[i] = noted{known[i]}
+	}
 	transportsOf.known[server.Issuer+" "+host] = known
 	return known
 }
