@@ -4,7 +4,7 @@
 // sqlc from those of tools/go.mod.
 package writ
 
-//go:generate go build -o bin/ ./contracts/generate/protodeps ./contracts/generate/protoc-gen-writ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-grpc-gateway
+//go:generate go build -o bin/ ./contracts/generate/protodeps ./contracts/generate/protoc-gen-writ google.golang.org/protobuf/cmd/protoc-gen-go google.golang.org/grpc/cmd/protoc-gen-go-grpc
 //go:generate bin/protodeps third_party
 //go:generate bin/buf lint
 //go:generate bin/buf generate

@@ -9,11 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -21,6 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/writ-id/writ/contracts/generate/httprule"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/gen/restclient"
 )
@@ -101,30 +100,23 @@ func operationOf(req proto.Message) *operation {
 
 // rule is where the HTTP rule of an operation puts the fields of its request.
 type rule struct {
+	stated        *httprule.Rule
 	verb, pattern string
 	variables     []protoreflect.FieldDescriptor // in the order of the path
 	body          string                         // a field, "*" for all that is not in the path, "" for none
 }
 
-var variable = regexp.MustCompile(`\{(\w+)(=[^}]*)?\}`)
-
 func (o *operation) rule() rule {
-	stated := proto.GetExtension(o.method.Options(), annotations.E_Http).(*annotations.HttpRule)
-	r := rule{body: stated.GetBody()}
-	switch at := stated.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		r.verb, r.pattern = http.MethodGet, at.Get
-	case *annotations.HttpRule_Put:
-		r.verb, r.pattern = http.MethodPut, at.Put
-	case *annotations.HttpRule_Post:
-		r.verb, r.pattern = http.MethodPost, at.Post
-	case *annotations.HttpRule_Patch:
-		r.verb, r.pattern = http.MethodPatch, at.Patch
-	default:
-		r.verb, r.pattern = http.MethodDelete, stated.GetDelete()
+	stated, err := httprule.Of(o.method)
+	if err != nil {
+		panic(err) // nothing is generated of such a contract
 	}
-	for _, match := range variable.FindAllStringSubmatch(r.pattern, -1) {
-		r.variables = append(r.variables, o.method.Input().Fields().ByName(protoreflect.Name(match[1])))
+	r := rule{stated: stated, verb: stated.Verb, pattern: stated.Template, variables: stated.Path}
+	switch {
+	case stated.All:
+		r.body = "*"
+	case stated.Body != nil:
+		r.body = string(stated.Body.Name())
 	}
 	return r
 }
@@ -266,7 +258,7 @@ func (o *operation) request(ctx context.Context, issuer string, req proto.Messag
 		return nil, err
 	}
 	next := -1
-	path := variable.ReplaceAllStringFunc(p.pattern, func(string) string { next++; return url.PathEscape(fmt.Sprint(p.segments[next])) })
+	path := p.stated.Replace(func(protoreflect.FieldDescriptor) string { next++; return url.PathEscape(fmt.Sprint(p.segments[next])) })
 	query := url.Values{}
 	for name, value := range p.query {
 		values, ok := value.([]any)

@@ -103,7 +103,7 @@ var version = regexp.MustCompile(`^(/resources|/settings)?/v\w+/`)
 // from: users and users/{}/keys of /resources/v3alpha/users/{user_id}/keys/{id}.
 // The whole path is the collection that a creation adds to.
 func (r rule) collections() (of []string, whole string) {
-	whole = variable.ReplaceAllString(version.ReplaceAllString(r.pattern, ""), "{}")
+	whole = version.ReplaceAllString(r.stated.Replace(func(protoreflect.FieldDescriptor) string { return "{}" }), "")
 	for i := range whole {
 		if strings.HasPrefix(whole[i:], "/{}") {
 			of = append(of, whole[:i])

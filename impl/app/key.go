@@ -11,6 +11,7 @@ import (
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/key"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 )
 
@@ -24,7 +25,7 @@ func (s *Service) CreateAppKey(ctx context.Context, req *appv3.CreateAppKeyReque
 	row := &db.AppKey{AppID: app.ID, ProjectID: app.ProjectID, OrgID: app.OrgID}
 	storage.AssignAppKey(row, req.GetKey())
 	var private string
-	if row.PublicKey, private, err = key.Pair(ctx, row.PublicKey, false, "key.publicKey"); err != nil {
+	if row.PublicKey, private, err = key.Pair(ctx, policy.CallFrom(ctx).Context.InstanceID, row.PublicKey, false, "key.publicKey"); err != nil {
 		return nil, err
 	}
 	var details *object.Details

@@ -138,16 +138,3 @@ func (g *Gate) remove(tenant string, at int) {
 		g.turns = slices.DeleteFunc(g.turns, func(one string) bool { return one == tenant })
 	}
 }
-
-type tenantKey struct{}
-
-// With returns a context of a tenant.
-func With(ctx context.Context, tenant string) context.Context {
-	return context.WithValue(ctx, tenantKey{}, tenant)
-}
-
-// Tenant returns the tenant of a context; "" when it has none.
-func Tenant(ctx context.Context) string {
-	tenant, _ := ctx.Value(tenantKey{}).(string)
-	return tenant
-}

@@ -105,8 +105,8 @@ func PEM(public crypto.PublicKey) (string, error) {
 
 // Pair returns the public key that was sent, in its canonical PEM, or when none
 // was a new pair: RSA of 2048 bits, or ECDSA on P-256. field names the sent one in
-// refusals.
-func Pair(ctx context.Context, sent string, onCurve bool, field string) (public, private string, err error) {
+// refusals; tenant is for whom it is made.
+func Pair(ctx context.Context, tenant, sent string, onCurve bool, field string) (public, private string, err error) {
 	if sent != "" {
 		if _, public, err = Parse(sent); err != nil {
 			err = fault.Invalid("INVALID_KEY", field, "%v", err)
@@ -114,7 +114,7 @@ func Pair(ctx context.Context, sent string, onCurve bool, field string) (public,
 		return public, "", err
 	}
 	var made error
-	err = secret.Work(ctx, func() { private, public, made = generate(onCurve) }) // finding primes is work like hashing
+	err = secret.Work(ctx, tenant, func() { private, public, made = generate(onCurve) }) // finding primes is work like hashing
 	return public, private, errors.Join(err, made)
 }
 

@@ -84,7 +84,7 @@ func TestSEC056_WhichKeysAreAccepted(t *testing.T) {
 
 func TestAKeyMadeHereIsAccepted(t *testing.T) {
 	t.Parallel()
-	public, private, err := key.Pair(t.Context(), "", false, "key.publicKey")
+	public, private, err := key.Pair(t.Context(), "", "", false, "key.publicKey")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,12 +53,16 @@ type Config struct {
 	Instance func(r *http.Request) (*policy.Instance, error)
 	// Issuer is the origin that a request was made to: scheme, host and port.
 	Issuer func(r *http.Request) string
+}
+
+// Provider is what people sign in for: the authorization requests that led to the pages.
+type Provider interface {
 	// Finish goes on with an authorization request when the session meets what the
 	// flow asks for. It writes the answer.
-	Finish func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session)
+	Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session)
 	// Cancel answers an authorization request whose user does not want to sign in. It
 	// writes the answer.
-	Cancel func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow)
+	Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow)
 }
 
 // Session is an authenticated session of a browser: of a user who can sign in now,
@@ -129,8 +133,8 @@ const (
 	pathStyle    = "/login/style.css"
 )
 
-// Handler serves what is below /login.
-func (p *Pages) Handler() http.Handler {
+// Handler serves what is below /login, for a provider that is made of these pages.
+func (p *Pages) Handler(provider Provider) http.Handler {
 	steps := map[string]step{
 		pathBegin:    {}, // which only sends the browser on
 		pathName:     {showName, takeName},
@@ -158,7 +162,7 @@ func (p *Pages) Handler() http.Handler {
 			return
 		}
 		policy.RequestFrom(r.Context()).Route = r.URL.Path
-		if err := p.serve(w, r, s); err != nil {
+		if err := p.serve(w, r, s, provider); err != nil {
 			p.fail(w, r, err)
 		}
 	})

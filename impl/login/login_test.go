@@ -113,18 +113,11 @@ func start(t *testing.T, secure bool) *world {
 		Box: &token.Box{DB: w.db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Instance: func(*http.Request) (*policy.Instance, error) { return w.instance, nil },
 		Issuer:   func(*http.Request) string { return w.url },
-		Finish: func(rw http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
-			w.finished.Store(session)
-			http.Redirect(rw, r, "/done", http.StatusSeeOther)
-		},
-		Cancel: func(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, flow *tokenv1.Flow) {
-			http.Redirect(rw, r, "/canceled?"+flow.GetRequest(), http.StatusSeeOther)
-		},
 	})
 	w.begin.Store(&tokenv1.Flow{Request: "client_id=c&redirect_uri=https%3A%2F%2Fapp.example%2Fcb", AppName: "Inventory"})
 	mux := http.NewServeMux()
-	mux.Handle("/login", w.Handler())
-	mux.Handle("/login/", w.Handler())
+	mux.Handle("/login", w.Handler(w))
+	mux.Handle("/login/", w.Handler(w))
 	mux.HandleFunc("/done", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "<title>done</title>") })
 	mux.HandleFunc("/canceled", func(rw http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(rw, "<title>canceled</title>"+html.EscapeString(r.URL.RawQuery))
@@ -167,6 +160,16 @@ func start(t *testing.T, secure bool) *world {
 	t.Cleanup(listener.Close)
 	w.url = listener.URL
 	return w
+}
+
+// Finish and Cancel are those of the provider whose pages these are.
+func (w *world) Finish(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, _ *tokenv1.Flow, session *login.Session) {
+	w.finished.Store(session)
+	http.Redirect(rw, r, "/done", http.StatusSeeOther)
+}
+
+func (w *world) Cancel(rw http.ResponseWriter, r *http.Request, _ *policy.Instance, flow *tokenv1.Flow) {
+	http.Redirect(rw, r, "/canceled?"+flow.GetRequest(), http.StatusSeeOther)
 }
 
 func (w *world) now() time.Time { return time.UnixMicro(w.clock.Load()).UTC() }

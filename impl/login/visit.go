@@ -12,7 +12,6 @@ import (
 	"time"
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
-	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/token"
 )
@@ -30,6 +29,7 @@ const (
 // visit is one request to a page.
 type visit struct {
 	*Pages
+	provider Provider // of the pages' own requests
 	w        http.ResponseWriter
 	r        *http.Request
 	instance *policy.Instance
@@ -54,14 +54,13 @@ func refuse(status int, code string) error { return &problem{Problem{Status: sta
 var errExpired = refuse(http.StatusBadRequest, "login_expired")
 
 // serve serves a page.
-func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step) error {
+func (p *Pages) serve(w http.ResponseWriter, r *http.Request, s step, provider Provider) error {
 	instance, err := p.Instance(r)
 	if err != nil {
 		return err
 	}
 	policy.RequestFrom(r.Context()).Instance = instance.ID
-	r = r.WithContext(fair.With(r.Context(), instance.ID))
-	v := &visit{Pages: p, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
+	v := &visit{Pages: p, provider: provider, w: w, r: r, instance: instance, cookies: readCookies(r, p.secure(r)), flow: &tokenv1.Flow{}}
 	v.words = p.wordsFor(r, instance, "", "")
 	switch {
 	case r.URL.Path == pathDoor:
@@ -296,7 +295,7 @@ func (v *visit) advance() error {
 		return v.to(pathAccounts)
 	}
 	v.leave()
-	v.Finish(v.w, v.r, v.instance, v.flow, k.session(v.Now()))
+	v.provider.Finish(v.w, v.r, v.instance, v.flow, k.session(v.Now()))
 	return nil
 }
 
@@ -309,7 +308,7 @@ func takeCancel(v *visit) error {
 		return v.to(pathName)
 	}
 	v.leave()
-	v.Cancel(v.w, v.r, v.instance, v.flow)
+	v.provider.Cancel(v.w, v.r, v.instance, v.flow)
 	return nil
 }
 
@@ -366,7 +365,7 @@ func (v *visit) first() error {
 		return v.to(pathAccounts)
 	case len(v.sessions) == 1 && v.r.URL.Path == pathBegin && v.next(&v.sessions[0]) == "" && flow.GetRequest() != "":
 		// The endpoint would have found this session, had the request come with cookies.
-		v.Finish(v.w, v.r, v.instance, flow, v.sessions[0].session(v.Now()))
+		v.provider.Finish(v.w, v.r, v.instance, flow, v.sessions[0].session(v.Now()))
 		return nil
 	case len(v.sessions) == 1 && flow.GetLoginHint() == "":
 		flow.LoginHint = v.sessions[0].LoginName // to sign in again

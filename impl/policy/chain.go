@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,6 +33,8 @@ import (
 // Config holds what the chain needs; every field is required.
 type Config struct {
 	DB         *store.DB
+	Instances  *Instances
+	Features   *Features
 	Operations *Operations
 	Roles      *Roles
 	Now        func() time.Time
@@ -49,10 +52,7 @@ type Chain struct {
 	validator *Validator
 	gate      *fair.Gate // of calls
 	public    *fair.Gate // of requests to the OpenID provider
-	instances *cache.Cache[string, *Instance]
 	callers   *cache.Cache[tokenKey, *Caller]
-	features  *cache.Cache[string, map[string]bool]
-	strangers strangers
 }
 
 // Limits of a call; requests of the OpenID provider have the same.
@@ -73,22 +73,14 @@ func New(c Config) (*Chain, error) {
 	return &Chain{
 		Config: c, validator: validator,
 		// One instance may run as many as there are connections.
-		gate:      fair.New(c.MaxRunning*4/3, maxWaiting),
-		public:    fair.New(c.MaxRunning*publicShare, maxWaiting),
-		instances: cache.New[string, *Instance](func(host string) string { return host }),
-		callers:   cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
-		features:  cache.New[string, map[string]bool](func(id string) string { return id }),
+		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
+		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
+		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
 	}, nil
 }
 
-// Invalidate drops what the chain remembers of instances, callers and features.
-// A change through this node calls it before it is answered; other nodes hear
-// of it by notification, at the latest after maxAge.
-func (c *Chain) Invalidate() {
-	c.instances.Drop()
-	c.callers.Drop()
-	c.features.Drop()
-}
+// Drop forgets what is remembered of callers.
+func (c *Chain) Drop() { c.callers.Drop() }
 
 // Call is what the chain found out about a call.
 type Call struct {
@@ -101,7 +93,9 @@ type Call struct {
 	request      *Request
 	roles        *Roles
 	scope        *Scope
-	asked        bool // whether the scope was looked at
+	// asked is the evidence that the method looked at the scope: Intercept, which gave the
+	// call out, refuses the answer of one that had to and did not. Nothing else reads it.
+	asked atomic.Bool
 }
 
 // AnswerStatus makes the call answer another of the HTTP statuses its contract
@@ -110,8 +104,14 @@ func (c *Call) AnswerStatus(status int) { c.request.status = status }
 
 type callKey struct{}
 
-// CallFrom returns the call a handler runs in.
-func CallFrom(ctx context.Context) *Call { return ctx.Value(callKey{}).(*Call) }
+// CallFrom returns the call a handler runs in. Outside of one it is nobody's, who
+// reaches nothing, holds nothing and is nowhere: what runs there by mistake is refused.
+func CallFrom(ctx context.Context) *Call {
+	if call, ok := ctx.Value(callKey{}).(*Call); ok {
+		return call
+	}
+	return &Call{Operation: &Operation{}, Instance: &Instance{}, Caller: &Caller{}, request: &Request{}, roles: &Roles{}, scope: &Scope{}}
+}
 
 // Request is what a transport knows of a call before it is decoded.
 type Request struct {
@@ -172,7 +172,7 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
 		}
 		if err != nil {
-			refusal := c.Refusal(ctx, info.FullMethod, err)
+			refusal := Refusal(ctx, c.Logger, info.FullMethod, err)
 			RequestFrom(ctx).Reason = refusal.Reason
 			res, err = nil, refusal
 		}
@@ -191,18 +191,20 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 	// Executions on requests and responses belong here, around the handler: they
 	// see a request that is valid and permitted, and what they change of it has
 	// to pass validator.check and permit again.
-	res, err = next(fair.With(context.WithValue(ctx, callKey{}, call), call.Context.InstanceID), req)
-	if err == nil && call.Operation.reach == policyv1.Reach_REACH_OBJECT && !call.asked {
-		err = errors.New("the method reached an object without asking whether the caller may")
+	res, err = next(context.WithValue(ctx, callKey{}, call), req)
+	if err == nil && call.Operation.reach == policyv1.Reach_REACH_OBJECT && !call.asked.Load() {
+		err = errNotAsked
 	}
 	return res, err
 }
+
+var errNotAsked = errors.New("an operation of REACH_OBJECT answered without asking Call.Reaches, Call.Require or Call.Scope; CONTRIBUTING.md says how")
 
 // As returns a context in which the product itself acts in the name of a user, in
 // a context of its own choice and with every permission: what applies a seed or
 // furnishes a new instance goes through the same methods that serve calls.
 func As(ctx context.Context, in Context, userID string, roles *Roles) context.Context {
-	return context.WithValue(fair.With(ctx, in.InstanceID), callKey{}, &Call{
+	return context.WithValue(ctx, callKey{}, &Call{
 		Operation: &Operation{}, Instance: &Instance{ID: in.InstanceID}, Context: in, roles: roles,
 		Caller: &Caller{UserID: userID, root: true}, scope: &Scope{All: true}, request: &Request{},
 	})
@@ -215,7 +217,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 		return nil, fault.New(fault.MethodNotAllowed, "METHOD_UNKNOWN", "there is no method %s", method)
 	}
 	request := RequestFrom(ctx)
-	instance, err := c.instance(ctx, request.Host)
+	instance, err := c.Instances.Find(ctx, request.Host)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +231,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 	}
 	request.User = caller.UserID
 	if op.Feature != policyv1.Feature_FEATURE_UNSPECIFIED {
-		if err := c.enabled(ctx, op.Feature, instance); err != nil {
+		if err := c.Features.Enabled(ctx, op.Feature, instance); err != nil {
 			return nil, err
 		}
 	}
@@ -298,10 +300,7 @@ func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave 
 	if ctx.Err() != nil { // who went away already needs no place
 		return nil, context.Cause(ctx)
 	}
-	tenant := ""
-	if instance, _ := c.instances.Last(CanonicalHost(host)); instance != nil {
-		tenant = instance.ID
-	}
+	tenant := c.Instances.last(host)
 	if !gate.Try(tenant) {
 		ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errOverloaded)
 		defer cancel()
@@ -313,7 +312,7 @@ func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave 
 }
 
 // Refusal returns what a client may see of err, and logs what it may not.
-func (c *Chain) Refusal(ctx context.Context, method string, err error) *fault.Error {
+func Refusal(ctx context.Context, logger *slog.Logger, method string, err error) *fault.Error {
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
 		return refusal
 	}
@@ -322,7 +321,7 @@ func (c *Chain) Refusal(ctx context.Context, method string, err error) *fault.Er
 		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
 	}
 	if refusal.Kind != fault.Canceled {
-		c.Logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
+		logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
 	}
 	return refusal
 }

@@ -8,19 +8,29 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/cache"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/store"
 )
 
-// Enabled is nil when a feature is on for an instance.
-func (c *Chain) Enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {
-	return c.enabled(ctx, feature, instance)
+// Features knows which features are on. It is safe for concurrent use.
+type Features struct {
+	db    *store.DB
+	known cache.Cache[string, map[string]bool] // by instance
 }
 
-// enabled reports whether a feature is on for an instance: the instance's word,
-// else the system's, else off.
-func (c *Chain) enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {
-	flags, err := c.features.Get(ctx, instance.ID, func(ctx context.Context) (map[string]bool, error) { return c.loadFlags(ctx, instance.ID) })
+// NewFeatures returns the features of a database.
+func NewFeatures(db *store.DB) *Features {
+	return &Features{db: db}
+}
+
+// Drop forgets what is remembered.
+func (f *Features) Drop() { f.known.Drop() }
+
+// Enabled is nil when a feature is on for an instance: the instance's word, else the
+// system's, else off.
+func (f *Features) Enabled(ctx context.Context, feature policyv1.Feature, instance *Instance) error {
+	flags, err := f.known.Get(ctx, instance.ID, func(ctx context.Context) (map[string]bool, error) { return f.load(ctx, instance.ID) })
 	if err != nil {
 		return err
 	}
@@ -30,10 +40,10 @@ func (c *Chain) enabled(ctx context.Context, feature policyv1.Feature, instance 
 	return nil
 }
 
-func (c *Chain) loadFlags(ctx context.Context, instanceID string) (map[string]bool, error) {
+func (f *Features) load(ctx context.Context, instanceID string) (map[string]bool, error) {
 	resolved := map[string]bool{}
 	for _, level := range []string{"", instanceID} {
-		row, err := db.New().FeaturesOf(ctx, c.DB.Pool, level)
+		row, err := db.New().FeaturesOf(ctx, f.db.Pool, level)
 		if store.NoRow(err) {
 			continue
 		}

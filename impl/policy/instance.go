@@ -12,6 +12,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/cache"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/store"
 )
@@ -29,15 +30,40 @@ type Instance struct {
 	AllowRegistration bool
 }
 
-// instance returns the tenant of a Host header: by exact registered domain, or
-// the only one there is, so that localhost and container names just work.
-func (c *Chain) instance(ctx context.Context, host string) (*Instance, error) {
-	domain := CanonicalHost(host)
-	return found(c.instances.Get(ctx, domain, c.loading(domain)))
+// Instances finds tenants. It is safe for concurrent use.
+type Instances struct {
+	db        *store.DB
+	now       func() time.Time
+	logger    *slog.Logger
+	known     cache.Cache[string, *Instance] // by domain
+	strangers strangers
 }
 
-func (c *Chain) loading(domain string) func(context.Context) (*Instance, error) {
-	return func(ctx context.Context) (*Instance, error) { return c.loadInstance(ctx, domain) }
+// NewInstances returns the tenants of a database.
+func NewInstances(db *store.DB, now func() time.Time, logger *slog.Logger) *Instances {
+	return &Instances{db: db, now: now, logger: logger}
+}
+
+// Drop forgets what is remembered.
+func (i *Instances) Drop() { i.known.Drop() }
+
+// last returns the ID of the tenant of a host as far as it was asked for before.
+func (i *Instances) last(host string) string {
+	if instance, _ := i.known.Last(CanonicalHost(host)); instance != nil {
+		return instance.ID
+	}
+	return ""
+}
+
+// Find returns the tenant of a Host header: by exact registered domain, or
+// the only one there is, so that localhost and container names just work.
+func (i *Instances) Find(ctx context.Context, host string) (*Instance, error) {
+	domain := CanonicalHost(host)
+	return found(i.known.Get(ctx, domain, i.loading(domain)))
+}
+
+func (i *Instances) loading(domain string) func(context.Context) (*Instance, error) {
+	return func(ctx context.Context) (*Instance, error) { return i.load(ctx, domain) }
 }
 
 // found tells the absence of a tenant, which is remembered too.
@@ -48,12 +74,12 @@ func found(instance *Instance, err error) (*Instance, error) {
 	return instance, err
 }
 
-// PublicInstance returns the tenant of a Host header for what anybody may read of
+// Public returns the tenant of a Host header for what anybody may read of
 // it, such as its keys. During an outage of the database it is the last one that
 // was known (REL-061). A blocked instance serves nothing.
-func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, error) {
+func (i *Instances) Public(ctx context.Context, host string) (*Instance, error) {
 	domain := CanonicalHost(host)
-	instance, err := found(c.instances.GetOrLast(ctx, domain, func(known *Instance) bool { return known != nil }, c.loading(domain)))
+	instance, err := found(i.known.GetOrLast(ctx, domain, func(known *Instance) bool { return known != nil }, i.loading(domain)))
 	if err == nil && instance.Blocked {
 		err = errBlocked
 	}
@@ -62,9 +88,9 @@ func (c *Chain) PublicInstance(ctx context.Context, host string) (*Instance, err
 
 var errBlocked = fault.New(fault.Blocked, "INSTANCE_BLOCKED", "the instance is blocked; its operator can say why")
 
-func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, error) {
+func (i *Instances) load(ctx context.Context, domain string) (*Instance, error) {
 	q := db.New()
-	row, err := q.InstanceByDomain(ctx, c.DB.Pool, domain)
+	row, err := q.InstanceByDomain(ctx, i.db.Pool, domain)
 	if err == nil {
 		found := instanceOf(db.InstanceByIDRow(row))
 		found.Host = domain
@@ -73,21 +99,21 @@ func (c *Chain) loadInstance(ctx context.Context, domain string) (*Instance, err
 	if !store.NoRow(err) {
 		return nil, err
 	}
-	some, err := q.FirstInstances(ctx, c.DB.Pool)
+	some, err := q.FirstInstances(ctx, i.db.Pool)
 	if err != nil {
 		return nil, err
 	}
 	if len(some) == 1 {
 		found := instanceOf(db.InstanceByIDRow(some[0]))
-		found.Host, err = q.PrimaryHost(ctx, c.DB.Pool, found.ID)
+		found.Host, err = q.PrimaryHost(ctx, i.db.Pool, found.ID)
 		return found, err
 	}
-	expected, err := q.PrimaryDomains(ctx, c.DB.Pool)
+	expected, err := q.PrimaryDomains(ctx, i.db.Pool)
 	if err != nil {
 		return nil, err
 	}
-	if others, now := c.strangers.note(c.Now()); now {
-		c.Logger.LogAttrs(ctx, slog.LevelWarn, "unknown host", slog.String("host", domain), slog.Any("expected", expected), slog.Int("others_since_last", others))
+	if others, now := i.strangers.note(i.now()); now {
+		i.logger.LogAttrs(ctx, slog.LevelWarn, "unknown host", slog.String("host", domain), slog.Any("expected", expected), slog.Int("others_since_last", others))
 	}
 	return nil, nil
 }

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	_ "google.golang.org/grpc/health/grpc_health_v1" // a service without a policy
+
 	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
@@ -187,5 +189,18 @@ func TestValidationNamesTheField(t *testing.T) {
 	}
 	if err := v.Check(target(func(*actionv3.Target) {})); err != nil {
 		t.Errorf("a good request: %v", err)
+	}
+}
+
+// What runs outside of a call by mistake is refused, and does not panic.
+func TestACallOfNobodyReachesNothing(t *testing.T) {
+	t.Parallel()
+	call := CallFrom(t.Context())
+	at := Place{InstanceID: "i", OrgID: "o", UserID: "u"}
+	if call.Reaches(at) || call.Reaches(Place{}) || call.Holds("org.read", at) || call.Require(at) == nil || call.Context.InstanceID != "" {
+		t.Errorf("nobody reaches something: %+v", call)
+	}
+	if err := call.MayGrant([]string{"IAM_OWNER"}, policyv1.Level_LEVEL_INSTANCE, at, "roles"); err == nil {
+		t.Error("nobody gives a role")
 	}
 }

@@ -136,7 +136,7 @@ func (s *Scope) has(at Place) bool {
 // operation that reaches objects has to ask, or it fails (SEC-232); package
 // resource asks for every row it reads.
 func (c *Call) Reaches(at Place) bool {
-	c.asked = true
+	c.asked.Store(true)
 	return c.scope.has(at)
 }
 
@@ -152,7 +152,7 @@ func (c *Call) Require(at Place) error {
 // Scope returns where the objects are that the call may see. A search has to
 // keep to it.
 func (c *Call) Scope() *Scope {
-	c.asked = true
+	c.asked.Store(true)
 	return c.scope
 }
 

@@ -2,7 +2,6 @@ package resource
 
 import (
 	"encoding/json"
-	"reflect"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -10,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 // What the generated code of package storage moves values between messages and rows with.
@@ -38,9 +37,18 @@ func SameJSON(a, b json.RawMessage) bool {
 	if string(a) == string(b) {
 		return true
 	}
-	var x, y any
-	_, _ = json.Unmarshal(a, &x), json.Unmarshal(b, &y)
-	return reflect.DeepEqual(x, y)
+	left, right := canonical(a), canonical(b)
+	return left != nil && string(left) == string(right)
+}
+
+// canonical writes JSON in the one order and spacing that Go has.
+func canonical(text json.RawMessage) []byte {
+	var value any
+	if json.Unmarshal(text, &value) != nil {
+		return nil
+	}
+	made, _ := json.Marshal(value) // of what was JSON
+	return made
 }
 
 // NotNull returns list as an array parameter that is empty rather than NULL.

@@ -5,7 +5,6 @@ package schema
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -90,23 +89,13 @@ func (s *Service) PatchUserSchema(ctx context.Context, req *schemav3.PatchUserSc
 		}
 		before := row.Schema
 		storage.AssignPatchUserSchema(row, patch)
-		if sameJSON(before, row.Schema) {
+		if resource.SameJSON(before, row.Schema) {
 			return nil
 		}
 		row.Revision++
 		return s.keepRevision(ctx, tx, row)
 	})
 	return &schemav3.PatchUserSchemaResponse{Details: details}, err
-}
-
-func sameJSON(a, b json.RawMessage) bool {
-	var x, y structpb.Struct
-	if protojson.Unmarshal(a, &x) != nil || protojson.Unmarshal(b, &y) != nil {
-		return false
-	}
-	left, _ := json.Marshal(x.AsMap())
-	right, _ := json.Marshal(y.AsMap())
-	return string(left) == string(right)
 }
 
 // DeleteUserSchema deletes a schema that no user has.

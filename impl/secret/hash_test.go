@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/secret"
 )
@@ -38,19 +37,19 @@ func TestSEC278_HashesOfOtherSystemsAreVerifiedAndReplaced(t *testing.T) {
 	}
 	for _, text := range append(known, string(made), strings.Replace(string(made), "$2a$", "$2y$", 1)) {
 		for password, want := range map[string]bool{knownPassword: true, knownPassword + "x": false, "": false, strings.Repeat("x", 5000): false} {
-			matches, rehash, err := secret.Verify(t.Context(), text, password, true)
+			matches, rehash, err := secret.Verify(t.Context(), "", text, password, true)
 			if err != nil || matches != want || rehash != want {
 				t.Errorf("%s: got %v, %v, %v; want %v", text, matches, rehash, err, want)
 			}
 		}
 	}
-	if matches, rehash, err := secret.Verify(t.Context(), secret.HashPassword("a"), "a", true); !matches || rehash || err != nil {
+	if matches, rehash, err := secret.Verify(t.Context(), "", secret.HashPassword("a"), "a", true); !matches || rehash || err != nil {
 		t.Errorf("a new hash: got %v, %v, %v", matches, rehash, err)
 	}
-	if matches, rehash, err := secret.Verify(t.Context(), secret.HashPassword("a"), "a", false); matches || rehash || err != nil {
+	if matches, rehash, err := secret.Verify(t.Context(), "", secret.HashPassword("a"), "a", false); matches || rehash || err != nil {
 		t.Errorf("the hash of somebody else: got %v, %v, %v", matches, rehash, err)
 	}
-	if matches, _, err := secret.Verify(t.Context(), "", "", true); matches || err != nil {
+	if matches, _, err := secret.Verify(t.Context(), "", "", "", true); matches || err != nil {
 		t.Errorf("no password: got %v, %v", matches, err)
 	}
 }
@@ -81,8 +80,7 @@ func TestSEC183_WorkIsBoundedAndTheRestIsRefused(t *testing.T) {
 		running.Add(1)
 		done.Go(func() {
 			// The last of the places are for others than the first has.
-			tenant := fair.With(context.Background(), strconv.Itoa(i/runtime.GOMAXPROCS(0)))
-			if err := secret.Work(tenant, func() { running.Done(); <-release }); err != nil {
+			if err := secret.Work(context.Background(), strconv.Itoa(i/runtime.GOMAXPROCS(0)), func() { running.Done(); <-release }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -90,12 +88,12 @@ func TestSEC183_WorkIsBoundedAndTheRestIsRefused(t *testing.T) {
 	running.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := secret.Work(ctx, func() { t.Error("ran") }); err == nil {
+	if err := secret.Work(ctx, "", func() { t.Error("ran") }); err == nil {
 		t.Error("there was a place beyond the limit")
 	}
 	refused := make(chan error, 200)
 	for range cap(refused) {
-		go func() { refused <- secret.Work(t.Context(), func() {}) }()
+		go func() { refused <- secret.Work(t.Context(), "", func() {}) }()
 	}
 	err := <-refused // at once: the queue is full
 	if refusal, ok := errors.AsType[*fault.Error](err); !ok || refusal.Kind != fault.Unavailable {

@@ -23,13 +23,12 @@ const (
 )
 
 // Work runs something as heavy as hashing a password when there is a place for
-// it, shared among the tenants of the contexts (package fair). A caller that goes
+// it, shared among tenants (package fair). A caller that goes
 // away keeps its place until it is done.
-func Work(ctx context.Context, do func()) error {
+func Work(ctx context.Context, tenant string, do func()) error {
 	overloaded := fault.New(fault.Unavailable, "OVERLOADED", "too many passwords are being checked at once; try again")
 	ctx, cancel := context.WithTimeoutCause(ctx, maxWait, overloaded)
 	defer cancel()
-	tenant := fair.Tenant(ctx)
 	if err := work.Enter(ctx, tenant); errors.Is(err, fair.ErrFull) {
 		return overloaded
 	} else if err != nil {
@@ -41,9 +40,9 @@ func Work(ctx context.Context, do func()) error {
 }
 
 // New returns the hash of a new password, made within the limit.
-func New(ctx context.Context, password string) (string, error) {
+func New(ctx context.Context, tenant, password string) (string, error) {
 	var hash string
-	err := Work(ctx, func() { hash = HashPassword(password) })
+	err := Work(ctx, tenant, func() { hash = HashPassword(password) })
 	return hash, err
 }
 
@@ -54,7 +53,7 @@ var nothing = sync.OnceValue(func() string { return HashPassword(Random()) })
 // hash is to be replaced by a new one. For a user without a password, or for no
 // user at all, hash is that of somebody else, or "" when there is none, and nobody
 // says that it matches: that takes as long as a wrong password (SEC-170).
-func Verify(ctx context.Context, hash, password string, exists bool) (matches, rehash bool, err error) {
+func Verify(ctx context.Context, tenant, hash, password string, exists bool) (matches, rehash bool, err error) {
 	if hash == "" {
 		hash, exists = nothing(), false
 	}
@@ -62,7 +61,7 @@ func Verify(ctx context.Context, hash, password string, exists bool) (matches, r
 	if err != nil {
 		return false, false, err
 	}
-	if err := Work(ctx, func() { matches = h.Matches(password) }); err != nil {
+	if err := Work(ctx, tenant, func() { matches = h.Matches(password) }); err != nil {
 		return false, false, err
 	}
 	return matches && exists, matches && exists && h.NeedsRehash, nil

@@ -33,7 +33,7 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	all.Go(func() {
 		s.DB.Listen(ctx, s.Logger, func(what string) {
 			if what != store.Messages {
-				s.forget()
+				s.memory.forget()
 			}
 			deliver()
 		})

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/writ-id/writ/contracts/generate/wire"
@@ -44,22 +43,25 @@ func challenge(refusal *fault.Error) string {
 	return `Bearer realm="writ", error="` + code + `", error_description="` + refusal.Message + `"`
 }
 
-// faultOf returns err as a refusal. Only the gateway's own errors are not one
-// already.
+// faultOf returns err as a refusal: what decodes requests has its own, and a body may
+// end before its end.
 func faultOf(err error) *fault.Error {
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
 		return refusal
 	}
-	return fault.New(fault.InvalidArgument, "MALFORMED_REQUEST", "%s", plain(errors.New(status.Convert(err).Message())))
+	if refusal, ok := errors.AsType[*wire.Refusal](err); ok {
+		return fault.Invalid(refusal.Reason, refusal.Field, "%s", plainText(refusal.Description))
+	}
+	return fault.New(fault.InvalidArgument, "MALFORMED_REQUEST", "%s", plainText(err.Error()))
 }
 
 // noise is what protobuf puts before its messages; the spaces in it vary on
 // purpose.
 var noise = regexp.MustCompile(`^(proto:|[\s\p{Zs}]|syntax error|\(line \d+:\d+\):|cannot parse invalid wire-format data:?)+`)
 
-// plain returns the text of a decoding error without the library's prefixes.
-func plain(err error) string {
-	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+// plainText returns the text of a decoding error without the library's prefixes.
+func plainText(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
 	if short := noise.ReplaceAllString(text, ""); short != "" {
 		return short
 	}

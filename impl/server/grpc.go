@@ -75,7 +75,7 @@ func (c strictCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	if data.Len() > policy.MaxRequestBytes {
 		policy.MarkRefused(message, policy.TooLarge())
 	} else if err := c.CodecV2.Unmarshal(data, v); err != nil {
-		policy.MarkRefused(message, policy.Malformed(plain(err)))
+		policy.MarkRefused(message, policy.Malformed(plainText(err.Error())))
 	}
 	return nil
 }

@@ -21,10 +21,6 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-
-	"github.com/writ-id/writ/contracts/generate/wire"
-	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/clock"
 	"github.com/writ-id/writ/impl/login"
 	"github.com/writ-id/writ/impl/message"
@@ -106,7 +102,7 @@ type Server struct {
 	env      resource.Env
 	chain    *policy.Chain
 	keeper   *signing.Keeper
-	keys     *signing.Set
+	memory   memory
 	public   *oauth.Server
 	pages    *login.Pages
 	grpc     *grpc.Server
@@ -134,80 +130,79 @@ func New(c Config) (*Server, error) {
 		c.Sender = message.LogSender{Logger: c.Logger}
 	}
 	s := &Server{Config: c, health: health.NewServer(), bodies: &bodies{most: bodyMemory}}
+	// From what knows nobody to what knows all: each is made of those before it, and what
+	// remembers something of the database says so.
 	s.messages = &message.Worker{DB: c.DB, Now: c.Now, Logger: c.Logger, Sender: c.Sender, Keep: c.Dev != nil}
+	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.memory.forget}
 	roles, err := policy.NewRoles()
 	if err != nil {
 		return nil, err
 	}
-	s.env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: s.forget}
+	instances, features := policy.NewInstances(c.DB, c.Now, c.Logger), policy.NewFeatures(c.DB)
+	s.memory.of(instances.Drop, features.Drop)
 	services, err := NewServices(s.env, roles, c.Outgoing, c.Sealer)
 	if err != nil {
 		return nil, err
 	}
 	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
-	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
-	s.keys = &signing.Set{Keeper: s.keeper}
-	s.chain, err = policy.New(policy.Config{
-		Roles: roles, DB: c.DB, Operations: services.operations, Now: c.Now, Logger: c.Logger, Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns),
-		AccessToken: func(ctx context.Context, instance *policy.Instance, host, token string) (*policy.Identity, error) {
-			return s.public.Caller(ctx, instance, host, token)
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	s.provide(services, roles)
-	s.grpc = s.newGRPC()
-	rest, err := newREST(services.operations)
-	if err != nil {
-		return nil, err
-	}
-	procedures := map[string]http.Handler{}
-	to := &wire.Transports{
-		GRPC:       s.grpc,
-		REST:       func(service string) *runtime.ServeMux { return rest.muxes[service] },
-		Web:        func(procedure string, handler http.Handler) { procedures[procedure] = serveRPC(handler) },
-		WebOptions: webOptions(),
-	}
-	if err := services.mount(to, s.chain.Intercept); err != nil {
-		return nil, err
-	}
-	reflection.Register(s.grpc)
-	contract, err := reference.New(c.SearchLimits)
-	if err != nil {
-		return nil, err
-	}
-	s.http = newHTTP(s.handler(rest, procedures, contract), c)
-	return s, nil
-}
 
-// provide makes the OpenID provider and its pages.
-func (s *Server) provide(services *Services, roles *policy.Roles) {
-	box := &token.Box{DB: s.DB, Sealer: s.Sealer, Now: s.Now}
+	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
+	keys := &signing.Set{Keeper: s.keeper}
+	s.memory.of(keys.Drop)
+	box := &token.Box{DB: c.DB, Sealer: c.Sealer, Now: c.Now}
 	s.pages = login.New(login.Config{
-		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: s.Sealer, Logger: s.Logger,
-		Instance: func(r *http.Request) (*policy.Instance, error) { return s.chain.PublicInstance(r.Context(), r.Host) },
+		Env: s.env, Roles: roles, Sessions: services.Sessions, Users: services.Users, Box: box, Sealer: c.Sealer, Logger: c.Logger,
+		Instance: func(r *http.Request) (*policy.Instance, error) { return instances.Public(r.Context(), r.Host) },
 		Issuer: func(r *http.Request) string {
-			instance, err := s.chain.PublicInstance(r.Context(), r.Host)
+			instance, err := instances.Public(r.Context(), r.Host)
 			if err != nil {
 				return ""
 			}
 			return s.issuer(r.Host, instance)
 		},
-		Finish: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *login.Session) {
-			s.public.Finish(w, r, instance, flow, session)
-		},
-		Cancel: func(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow) {
-			s.public.Cancel(w, r, instance, flow)
-		},
 	})
 	s.public = oauth.New(oauth.Config{
 		Env: endpoint.Env{
-			Env: s.env, Instance: s.chain.PublicInstance, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: s.Logger, Dev: s.Dev != nil,
+			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
-		Enabled: s.chain.Enabled, Roles: roles, Keys: s.keys, Box: box, TokenEndpointAudience: s.TokenEndpointAudience,
+		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience,
 	})
+	s.memory.of(s.public.Forget)
+
+	s.chain, err = policy.New(policy.Config{
+		DB: c.DB, Instances: instances, Features: features, Operations: services.operations, Roles: roles, Now: c.Now, Logger: c.Logger,
+		Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns), AccessToken: s.public.Caller,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.memory.of(s.chain.Drop)
+	contract, err := reference.New(c.SearchLimits)
+	if err != nil {
+		return nil, err
+	}
+	s.grpc = s.newGRPC()
+	handler, err := s.routes(services, contract)
+	if err != nil {
+		return nil, err
+	}
+	reflection.Register(s.grpc)
+	s.http = newHTTP(handler, c)
+	return s, nil
+}
+
+// memory is what this node remembers of the database. A change through this node drops
+// it before it is answered; other nodes hear of it by notification, at the latest after
+// cache.MaxAge.
+type memory struct{ drops []func() }
+
+func (m *memory) of(drops ...func()) { m.drops = append(m.drops, drops...) }
+
+func (m *memory) forget() {
+	for _, drop := range m.drops {
+		drop()
+	}
 }
 
 // https reports whether browsers and clients reach the node by https.
@@ -230,13 +225,6 @@ func (s *Server) issuer(host string, instance *policy.Instance) string {
 		issuer += ":" + s.External.Port
 	}
 	return issuer
-}
-
-// forget drops what this node remembers of the database.
-func (s *Server) forget() {
-	s.chain.Invalidate()
-	s.keys.Drop()
-	s.public.Forget()
 }
 
 func newHTTP(handler http.Handler, c Config) *http.Server {

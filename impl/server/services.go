@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -61,25 +60,21 @@ type Services struct {
 type service struct {
 	description *grpc.ServiceDesc
 	server      any
-	mount       func(*wire.Transports, grpc.UnaryServerInterceptor) error
+	mount       func(*wire.Transports, grpc.UnaryServerInterceptor)
 }
 
 // serve ties an implementation to what is generated for its service.
-func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S, grpc.UnaryServerInterceptor) error, server S) service {
-	return service{description, server, func(to *wire.Transports, chain grpc.UnaryServerInterceptor) error {
-		return mount(to, server, chain)
-	}}
+func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S, grpc.UnaryServerInterceptor), server S) service {
+	return service{description, server, func(to *wire.Transports, chain grpc.UnaryServerInterceptor) { mount(to, server, chain) }}
 }
 
 // NewServices makes all services over env: one line each. What is served is what
 // conditions can name, what the reference page lists and what reflection shows.
 func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sealer secret.Sealer) (*Services, error) {
-	operations := &policy.Operations{} // known when all services are
 	domains, memberships, factors := domain.New(env, outgoing.New(out)), membership.New(env, roles), authenticator.NewFactors(env, sealer)
 	orgs, sessions, users, apps := org.New(env, domains), session.New(env, factors), user.New(env), app.New(env)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	s := &Services{Sessions: sessions, Users: users, Apps: apps, operations: operations, all: []service{
-		serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)),
+	s := &Services{Sessions: sessions, Users: users, Apps: apps, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
@@ -94,25 +89,25 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
 		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),
 	}}
-	names := make([]string, len(s.all))
-	for i, one := range s.all {
-		names[i] = one.description.ServiceName
+	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
+	for _, one := range s.all {
+		names = append(names, one.description.ServiceName)
 	}
-	known, err := policy.NewOperations(names...)
+	operations, err := policy.NewOperations(names...)
 	if err != nil {
 		return nil, err
 	}
-	*operations = *known
+	s.operations = operations
+	// The last one knows all of them: executions are about operations.
+	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)))
 	s.rules, err = policy.NewValidator(operations)
 	return s, err
 }
 
-func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) error {
-	var err error
+func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) {
 	for _, one := range s.all {
-		err = errors.Join(err, one.mount(to, chain))
+		one.mount(to, chain)
 	}
-	return err
 }
 
 // Call calls a method, by "/package.Service/Method", without the chain: the call

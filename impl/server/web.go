@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/writ-id/writ/contracts/generate/wire"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
 )
@@ -71,23 +72,28 @@ func (protoCodec) Unmarshal(data []byte, v any) error {
 	if len(data) > policy.MaxRequestBytes {
 		policy.MarkRefused(message, policy.TooLarge())
 	} else if err := proto.Unmarshal(data, message); err != nil {
-		policy.MarkRefused(message, policy.Malformed(plain(err)))
+		policy.MarkRefused(message, policy.Malformed(plainText(err.Error())))
 	}
 	return nil
 }
 
 // jsonCodec reads and writes the JSON of REST, as strictly, for Connect.
-type jsonCodec struct{ jsonMarshaler }
+type jsonCodec struct{}
 
 // Name implements connect.Codec.
 func (jsonCodec) Name() string { return "json" }
+
+// Marshal implements connect.Codec.
+func (jsonCodec) Marshal(v any) ([]byte, error) {
+	return wire.AppendMessage(nil, v.(proto.Message)), nil
+}
 
 // Unmarshal implements connect.Codec.
 func (jsonCodec) Unmarshal(data []byte, v any) error {
 	message := v.(proto.Message)
 	if len(data) > policy.MaxRequestBytes {
 		policy.MarkRefused(message, policy.TooLarge())
-	} else if err := decode(data, message, ""); err != nil {
+	} else if err := wire.NewReader(data, "").Read(v.(wire.Decoder)); err != nil {
 		policy.MarkRefused(message, faultOf(err))
 	}
 	return nil

@@ -53,7 +53,7 @@ func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID,
 	if err != nil {
 		return false, err
 	}
-	right, rehash, err := secret.Verify(ctx, tried.PasswordHash, password, tried.Comparable)
+	right, rehash, err := secret.Verify(ctx, instanceID, tried.PasswordHash, password, tried.Comparable)
 	if err != nil && tried.Counted { // it was not compared, so it was no failure: overload must not lock users out
 		uncounted := queries.UncountPassword(context.WithoutCancel(ctx), conn, db.UncountPasswordParams{InstanceID: instanceID, ID: userID, Browser: by.Browser})
 		return false, errors.Join(err, uncounted)
@@ -65,7 +65,7 @@ func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID,
 		return false, err
 	}
 	if rehash {
-		better, err := secret.New(ctx, password)
+		better, err := secret.New(ctx, instanceID, password)
 		if err == nil { // under load another login will do it
 			err = queries.RehashPassword(ctx, conn, db.RehashPasswordParams{InstanceID: instanceID, ID: userID, PasswordHash: better, OldHash: tried.PasswordHash})
 			if err != nil {

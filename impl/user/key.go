@@ -11,6 +11,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/key"
+	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/resource"
 	"github.com/writ-id/writ/impl/signout"
 )
@@ -25,7 +26,7 @@ func (s *Service) CreateMachineKey(ctx context.Context, req *userv3.CreateMachin
 		return nil, err
 	}
 	onCurve := req.GetKey().GetType() == userv3.MachineKeyType_MACHINE_KEY_TYPE_EC_P256
-	public, private, err := key.Pair(ctx, req.GetKey().GetPublicKey(), onCurve, "key.publicKey")
+	public, private, err := key.Pair(ctx, policy.CallFrom(ctx).Context.InstanceID, req.GetKey().GetPublicKey(), onCurve, "key.publicKey")
 	if err != nil {
 		return nil, err
 	}

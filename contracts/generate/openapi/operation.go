@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
-	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/writ-id/writ/contracts/generate/httprule"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
@@ -23,49 +22,26 @@ type method struct {
 	body   string // a field of the request, "*" for all that are not in the path, or empty
 }
 
-// pathVariable matches {name} and {name=pattern}.
-var pathVariable = regexp.MustCompile(`\{([^=}]+)(=[^}]*)?\}`)
-
 // read returns the method of desc, or nil when it has no HTTP form.
 func (g *generator) read(desc protoreflect.MethodDescriptor) *method {
-	rule, _ := proto.GetExtension(desc.Options(), annotations.E_Http).(*annotations.HttpRule)
 	policy, _ := proto.GetExtension(desc.Options(), policyv1.E_Operation).(*policyv1.Operation)
-	if rule == nil || policy == nil {
+	rule, err := httprule.Of(desc)
+	switch {
+	case policy == nil:
 		g.fail(desc, "needs the options google.api.http and writ.policy.v1.operation")
 		return nil
-	}
-	m := &method{desc: desc, policy: policy, body: rule.GetBody()}
-	switch pattern := rule.GetPattern().(type) {
-	case *annotations.HttpRule_Get:
-		m.verb, m.path = "get", pattern.Get
-	case *annotations.HttpRule_Put:
-		m.verb, m.path = "put", pattern.Put
-	case *annotations.HttpRule_Post:
-		m.verb, m.path = "post", pattern.Post
-	case *annotations.HttpRule_Delete:
-		m.verb, m.path = "delete", pattern.Delete
-	case *annotations.HttpRule_Patch:
-		m.verb, m.path = "patch", pattern.Patch
-	default:
-		g.fail(desc, "the HTTP verb has no OpenAPI form")
-	}
-	if len(rule.GetAdditionalBindings()) > 0 || rule.GetResponseBody() != "" {
-		g.fail(desc, "additional_bindings and response_body are not published")
-	}
-	m.path = pathVariable.ReplaceAllStringFunc(m.path, func(variable string) string {
-		name := pathVariable.FindStringSubmatch(variable)[1]
-		field := desc.Input().Fields().ByName(protoreflect.Name(name))
-		if field == nil {
-			g.fail(desc, "no field %s for the path", name)
-			return variable
-		}
-		m.inPath = append(m.inPath, field)
-		return "{" + field.JSONName() + "}"
-	})
-	if m.body != "" && m.body != "*" && m.bodyField() == nil {
-		g.fail(desc, "no field %s for the body", m.body)
+	case err != nil:
+		g.errs = append(g.errs, err)
 		return nil
 	}
+	m := &method{desc: desc, policy: policy, verb: strings.ToLower(rule.Verb), inPath: rule.Path}
+	switch {
+	case rule.All:
+		m.body = "*"
+	case rule.Body != nil:
+		m.body = string(rule.Body.Name())
+	}
+	m.path = rule.Replace(func(field protoreflect.FieldDescriptor) string { return "{" + field.JSONName() + "}" })
 	return m
 }
 

@@ -37,10 +37,8 @@ func TestTheGoldenFilesAreGen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range plugin.Files {
-		if file.Generate {
-			generate(plugin, file)
-		}
+	if err := generateAll(plugin); err != nil {
+		t.Fatal(err)
 	}
 	response := plugin.Response()
 	if response.GetError() != "" || len(response.GetFile()) < 5 {

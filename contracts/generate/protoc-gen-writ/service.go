@@ -11,11 +11,10 @@ var (
 	unaryInterceptor = protogen.GoImportPath("google.golang.org/grpc").Ident("UnaryServerInterceptor")
 	unaryInfo        = protogen.GoImportPath("google.golang.org/grpc").Ident("UnaryServerInfo")
 	newUnaryHandler  = protogen.GoImportPath("connectrpc.com/connect").Ident("NewUnaryHandlerSimple")
-	background       = protogen.GoImportPath("context").Ident("Background")
 )
 
 // generateService writes the chained wrapper of a service and its Mount.
-func generateService(g *protogen.GeneratedFile, service *protogen.Service) {
+func generateService(g *protogen.GeneratedFile, service *protogen.Service) error {
 	name := service.GoName
 	chained := strings.ToLower(name[:1]) + name[1:] + "Chained"
 
@@ -36,16 +35,19 @@ func generateService(g *protogen.GeneratedFile, service *protogen.Service) {
 		g.P()
 	}
 	g.P("// Mount", name, " serves server behind chain on every transport of t.")
-	g.P("func Mount", name, "(t *", wirePackage.Ident("Transports"), ", server ", name, "Server, chain ", unaryInterceptor, ") error {")
+	g.P("func Mount", name, "(t *", wirePackage.Ident("Transports"), ", server ", name, "Server, chain ", unaryInterceptor, ") {")
 	g.P("s := &", chained, "{server: server, chain: chain}")
 	g.P("t.GRPC.RegisterService(&", name, "_ServiceDesc, s)")
 	for _, method := range service.Methods {
 		procedure := fullName(service, method)
 		g.P("t.Web(", procedure, ", ", newUnaryHandler, "(", procedure, ", s.", method.GoName, ", t.WebOptions...))")
+		if err := generateREST(g, service, method); err != nil {
+			return err
+		}
 	}
-	g.P("return Register", name, "HandlerServer(", background, "(), t.REST(", name, "_ServiceDesc.ServiceName), s)")
 	g.P("}")
 	g.P()
+	return nil
 }
 
 // fullName is the constant protoc-gen-go-grpc declares for a method.

@@ -82,6 +82,10 @@ func load(image string) (*protogen.Plugin, error) {
 	if err := proto.Unmarshal(text, &set); err != nil {
 		return nil, fmt.Errorf("%s: %w", image, err)
 	}
+	return pluginOf(&set)
+}
+
+func pluginOf(set *descriptorpb.FileDescriptorSet) (*protogen.Plugin, error) {
 	request := &pluginpb.CodeGeneratorRequest{ProtoFile: set.GetFile()}
 	for _, file := range set.GetFile() {
 		if strings.HasPrefix(file.GetName(), "writ/") {

@@ -88,8 +88,7 @@ func (w *writer) memberType(field *protogen.Field) string {
 // requestField makes a field of a request beside its filters a condition, such as the user
 // in its path.
 func (w *writer) requestField(field *protogen.Field) {
-	switch {
-	case field.Message != nil || field.Enum != nil || isComputed(field): // ctx, query, sorting_column, filters
+	if field.Message != nil || field.Enum != nil || isComputed(field) { // ctx, query, sorting_column, filters
 		return
 	}
 	c := w.find(field, []string{string(field.Desc.Name())})

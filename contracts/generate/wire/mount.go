@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"connectrpc.com/connect"
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"google.golang.org/grpc"
 )
 
@@ -14,8 +13,8 @@ import (
 type Transports struct {
 	// GRPC registers the service with grpc-go.
 	GRPC grpc.ServiceRegistrar
-	// REST returns the gateway mux of the service, by its full proto name.
-	REST func(service string) *runtime.ServeMux
+	// REST mounts an operation at its route.
+	REST func(route *Route, serve Serve)
 	// Web mounts the handler of gRPC-web and Connect of a procedure ("/pkg.Service/Method").
 	Web func(procedure string, handler http.Handler)
 	// WebOptions are the options of each of these handlers.

@@ -94,7 +94,7 @@ func (s *Service) Reset(ctx context.Context, instanceID, userID, browser, typed,
 		return BadCode, err
 	}
 	of, err := db.New().CodeUser(ctx, s.DB.Pool, db.CodeUserParams{InstanceID: instanceID, ID: userID})
-	if store.NoRow(err) || err == nil && (userv3.UserState(of.State) != active || of.Email != tried.Address) {
+	if store.NoRow(err) || err == nil && (of.State != active || of.Email != tried.Address) {
 		return BadCode, nil
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) Reset(ctx context.Context, instanceID, userID, browser, typed,
 	if Is(password, of.LoginName) {
 		return IsName, nil
 	}
-	hash, err := secret.New(ctx, password)
+	hash, err := secret.New(ctx, instanceID, password)
 	if err != nil {
 		return Right, err
 	}
@@ -128,11 +128,11 @@ func (s *Service) Change(ctx context.Context, instanceID, userID, sessionID, pas
 		return Right, err
 	}
 	// Not a way to try passwords: who is here has just proven this one.
-	same, _, err := secret.Verify(ctx, of.PasswordHash, password, of.PasswordHash != "")
+	same, _, err := secret.Verify(ctx, instanceID, of.PasswordHash, password, of.PasswordHash != "")
 	if err != nil || same {
 		return Same, err
 	}
-	hash, err := secret.New(ctx, password)
+	hash, err := secret.New(ctx, instanceID, password)
 	if err != nil {
 		return Right, err
 	}

@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 )
 
@@ -84,21 +85,175 @@ func (s *serviceActionsChained) ListAvailableExecutionServices(ctx context.Conte
 }
 
 // MountServiceActions serves server behind chain on every transport of t.
-func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceActionsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceActions_ServiceDesc, s)
 	t.Web(ServiceActions_CreateTarget_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_CreateTarget_FullMethodName, s.CreateTarget, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/targets", Method: ServiceActions_CreateTarget_FullMethodName,
+		Body: "target", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateTargetRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Target))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateTarget(ctx, req)
+	})
 	t.Web(ServiceActions_PatchTarget_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_PatchTarget_FullMethodName, s.PatchTarget, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/targets/{id}", Method: ServiceActions_PatchTarget_FullMethodName,
+		Body: "target", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchTargetRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Target))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchTarget(ctx, req)
+	})
 	t.Web(ServiceActions_DeleteTarget_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_DeleteTarget_FullMethodName, s.DeleteTarget, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/targets/{id}", Method: ServiceActions_DeleteTarget_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteTargetRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteTarget(ctx, req)
+	})
 	t.Web(ServiceActions_GetTarget_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_GetTarget_FullMethodName, s.GetTarget, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/targets/{id}", Method: ServiceActions_GetTarget_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetTargetRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetTarget(ctx, req)
+	})
 	t.Web(ServiceActions_SearchTargets_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_SearchTargets_FullMethodName, s.SearchTargets, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/targets/_search", Method: ServiceActions_SearchTargets_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchTargetsRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(3)
+				req.SortingColumn = TargetFieldName(q.Enum("TargetFieldName", TargetFieldName_value, TargetFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[TargetSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchTargets(ctx, req)
+	})
 	t.Web(ServiceActions_PutExecution_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_PutExecution_FullMethodName, s.PutExecution, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/executions", Method: ServiceActions_PutExecution_FullMethodName,
+		Body: "execution", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PutExecutionRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Execution))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PutExecution(ctx, req)
+	})
 	t.Web(ServiceActions_DeleteExecution_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_DeleteExecution_FullMethodName, s.DeleteExecution, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/executions/{id...}", Method: ServiceActions_DeleteExecution_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteExecutionRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteExecution(ctx, req)
+	})
 	t.Web(ServiceActions_SearchExecutions_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_SearchExecutions_FullMethodName, s.SearchExecutions, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/executions/_search", Method: ServiceActions_SearchExecutions_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchExecutionsRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[ExecutionSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchExecutions(ctx, req)
+	})
 	t.Web(ServiceActions_ListAvailableExecutionFunctions_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_ListAvailableExecutionFunctions_FullMethodName, s.ListAvailableExecutionFunctions, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/executions/functions", Method: ServiceActions_ListAvailableExecutionFunctions_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ListAvailableExecutionFunctionsRequest{}
+		in.NoQuery()
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ListAvailableExecutionFunctions(ctx, req)
+	})
 	t.Web(ServiceActions_ListAvailableExecutionMethods_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_ListAvailableExecutionMethods_FullMethodName, s.ListAvailableExecutionMethods, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/executions/methods", Method: ServiceActions_ListAvailableExecutionMethods_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ListAvailableExecutionMethodsRequest{}
+		in.NoQuery()
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ListAvailableExecutionMethods(ctx, req)
+	})
 	t.Web(ServiceActions_ListAvailableExecutionServices_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_ListAvailableExecutionServices_FullMethodName, s.ListAvailableExecutionServices, t.WebOptions...))
-	return RegisterServiceActionsHandlerServer(context.Background(), t.REST(ServiceActions_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/executions/services", Method: ServiceActions_ListAvailableExecutionServices_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ListAvailableExecutionServicesRequest{}
+		in.NoQuery()
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ListAvailableExecutionServices(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -115,6 +270,19 @@ func (m *CreateTargetRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateTargetRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "target":
+			o.Once(0)
+			m.Target = wire.ReadMessage[Target](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -152,6 +320,22 @@ func (m *PatchTargetRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchTargetRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "target":
+			o.Once(1)
+			m.Target = wire.ReadMessage[PatchTarget](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchTargetResponse) AppendJSON(b []byte) []byte {
@@ -182,6 +366,19 @@ func (m *DeleteTargetRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteTargetRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteTargetResponse) AppendJSON(b []byte) []byte {
@@ -210,6 +407,19 @@ func (m *GetTargetRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetTargetRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -257,6 +467,27 @@ func (m *SearchTargetsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchTargetsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "query":
+			o.Once(0)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(1)
+			m.SortingColumn = TargetFieldName(r.Enum("TargetFieldName", TargetFieldName_value))
+		case "filters":
+			o.Once(2)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[TargetSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchTargetsResponse) AppendJSON(b []byte) []byte {
@@ -302,6 +533,19 @@ func (m *PutExecutionRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PutExecutionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "execution":
+			o.Once(0)
+			m.Execution = wire.ReadMessage[Execution](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PutExecutionResponse) AppendJSON(b []byte) []byte {
@@ -330,6 +574,19 @@ func (m *DeleteExecutionRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeleteExecutionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -374,6 +631,24 @@ func (m *SearchExecutionsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchExecutionsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "query":
+			o.Once(0)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "filters":
+			o.Once(1)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[ExecutionSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchExecutionsResponse) AppendJSON(b []byte) []byte {
@@ -407,6 +682,16 @@ func (m *ListAvailableExecutionFunctionsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ListAvailableExecutionFunctionsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ListAvailableExecutionFunctionsResponse) AppendJSON(b []byte) []byte {
@@ -435,6 +720,16 @@ func (m *ListAvailableExecutionMethodsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ListAvailableExecutionMethodsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ListAvailableExecutionMethodsResponse) AppendJSON(b []byte) []byte {
@@ -461,6 +756,16 @@ func (m *ListAvailableExecutionMethodsResponse) AppendJSON(b []byte) []byte {
 func (m *ListAvailableExecutionServicesRequest) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ListAvailableExecutionServicesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -44,6 +44,29 @@ func (m *Execution) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Execution) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "condition":
+			o.Once(0)
+			m.Condition = wire.ReadMessage[Condition](r)
+		case "targets":
+			o.Once(1)
+			for a := r.Array(); a.Next(); {
+				m.Targets = append(m.Targets, r.String())
+			}
+		case "includes":
+			o.Once(2)
+			for a := r.Array(); a.Next(); {
+				m.Includes = append(m.Includes, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *GetExecution) AppendJSON(b []byte) []byte {
@@ -96,6 +119,33 @@ func (m *Condition) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Condition) ReadJSON(r *wire.Reader) {
+	var ofConditionType string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "request":
+			o.Once(0)
+			o.One(&ofConditionType)
+			m.ConditionType = &Condition_Request{wire.ReadMessage[RequestExecution](r)}
+		case "response":
+			o.Once(1)
+			o.One(&ofConditionType)
+			m.ConditionType = &Condition_Response{wire.ReadMessage[ResponseExecution](r)}
+		case "function":
+			o.Once(2)
+			o.One(&ofConditionType)
+			m.ConditionType = &Condition_Function{r.String()}
+		case "event":
+			o.Once(3)
+			o.One(&ofConditionType)
+			m.ConditionType = &Condition_Event{wire.ReadMessage[EventExecution](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *RequestExecution) AppendJSON(b []byte) []byte {
@@ -120,6 +170,29 @@ func (m *RequestExecution) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RequestExecution) ReadJSON(r *wire.Reader) {
+	var ofCondition string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "method":
+			o.Once(0)
+			o.One(&ofCondition)
+			m.Condition = &RequestExecution_Method{r.String()}
+		case "service":
+			o.Once(1)
+			o.One(&ofCondition)
+			m.Condition = &RequestExecution_Service{r.String()}
+		case "all":
+			o.Once(2)
+			o.One(&ofCondition)
+			m.Condition = &RequestExecution_All{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -148,6 +221,29 @@ func (m *ResponseExecution) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ResponseExecution) ReadJSON(r *wire.Reader) {
+	var ofCondition string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "method":
+			o.Once(0)
+			o.One(&ofCondition)
+			m.Condition = &ResponseExecution_Method{r.String()}
+		case "service":
+			o.Once(1)
+			o.One(&ofCondition)
+			m.Condition = &ResponseExecution_Service{r.String()}
+		case "all":
+			o.Once(2)
+			o.One(&ofCondition)
+			m.Condition = &ResponseExecution_All{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *EventExecution) AppendJSON(b []byte) []byte {
@@ -172,6 +268,29 @@ func (m *EventExecution) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *EventExecution) ReadJSON(r *wire.Reader) {
+	var ofCondition string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "event":
+			o.Once(0)
+			o.One(&ofCondition)
+			m.Condition = &EventExecution_Event{r.String()}
+		case "group":
+			o.Once(1)
+			o.One(&ofCondition)
+			m.Condition = &EventExecution_Group{r.String()}
+		case "all":
+			o.Once(2)
+			o.One(&ofCondition)
+			m.Condition = &EventExecution_All{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -205,6 +324,33 @@ func (m *ExecutionSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ExecutionSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "inConditions", "in_conditions":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &ExecutionSearchFilter_InConditions{wire.ReadMessage[InConditionsFilter](r)}
+		case "executionType", "execution_type":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &ExecutionSearchFilter_ExecutionType{wire.ReadMessage[ExecutionTypeFilter](r)}
+		case "target":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &ExecutionSearchFilter_Target{wire.ReadMessage[TargetFilter](r)}
+		case "include":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &ExecutionSearchFilter_Include{wire.ReadMessage[IncludeFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InConditionsFilter) AppendJSON(b []byte) []byte {
@@ -226,6 +372,21 @@ func (m *InConditionsFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *InConditionsFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "conditions":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Conditions = append(m.Conditions, wire.ReadMessage[Condition](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ExecutionTypeFilter) AppendJSON(b []byte) []byte {
@@ -238,6 +399,19 @@ func (m *ExecutionTypeFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ExecutionTypeFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "type":
+			o.Once(0)
+			m.Type = ExecutionType(r.Enum("ExecutionType", ExecutionType_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -254,6 +428,19 @@ func (m *TargetFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *TargetFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *IncludeFilter) AppendJSON(b []byte) []byte {
@@ -266,4 +453,17 @@ func (m *IncludeFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *IncludeFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "include":
+			o.Once(0)
+			m.Include = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }

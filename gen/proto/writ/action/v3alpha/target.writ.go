@@ -48,6 +48,40 @@ func (m *Target) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Target) ReadJSON(r *wire.Reader) {
+	var ofTargetType string
+	var ofExecutionType string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "restWebhook", "rest_webhook":
+			o.Once(1)
+			o.One(&ofTargetType)
+			m.TargetType = &Target_RestWebhook{wire.ReadMessage[RestWebhook](r)}
+		case "restRequestResponse", "rest_request_response":
+			o.Once(2)
+			o.One(&ofTargetType)
+			m.TargetType = &Target_RestRequestResponse{wire.ReadMessage[RestRequestResponse](r)}
+		case "timeout":
+			o.Once(3)
+			m.Timeout = r.Duration()
+		case "isAsync", "is_async":
+			o.Once(4)
+			o.One(&ofExecutionType)
+			m.ExecutionType = &Target_IsAsync{r.Bool()}
+		case "interruptOnError", "interrupt_on_error":
+			o.Once(5)
+			o.One(&ofExecutionType)
+			m.ExecutionType = &Target_InterruptOnError{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchTarget) AppendJSON(b []byte) []byte {
@@ -89,6 +123,40 @@ func (m *PatchTarget) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchTarget) ReadJSON(r *wire.Reader) {
+	var ofTargetType string
+	var ofExecutionType string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		case "restWebhook", "rest_webhook":
+			o.Once(1)
+			o.One(&ofTargetType)
+			m.TargetType = &PatchTarget_RestWebhook{wire.ReadMessage[RestWebhook](r)}
+		case "restRequestResponse", "rest_request_response":
+			o.Once(2)
+			o.One(&ofTargetType)
+			m.TargetType = &PatchTarget_RestRequestResponse{wire.ReadMessage[RestRequestResponse](r)}
+		case "timeout":
+			o.Once(3)
+			m.Timeout = r.Duration()
+		case "isAsync", "is_async":
+			o.Once(4)
+			o.One(&ofExecutionType)
+			m.ExecutionType = &PatchTarget_IsAsync{r.Bool()}
+		case "interruptOnError", "interrupt_on_error":
+			o.Once(5)
+			o.One(&ofExecutionType)
+			m.ExecutionType = &PatchTarget_InterruptOnError{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *RestWebhook) AppendJSON(b []byte) []byte {
@@ -103,6 +171,19 @@ func (m *RestWebhook) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *RestWebhook) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "url":
+			o.Once(0)
+			m.Url = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *RestRequestResponse) AppendJSON(b []byte) []byte {
@@ -115,6 +196,19 @@ func (m *RestRequestResponse) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RestRequestResponse) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "url":
+			o.Once(0)
+			m.Url = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -159,6 +253,25 @@ func (m *TargetSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *TargetSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &TargetSearchFilter_Name{wire.ReadMessage[TargetNameFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &TargetSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *TargetNameFilter) AppendJSON(b []byte) []byte {
@@ -174,4 +287,20 @@ func (m *TargetNameFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *TargetNameFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "method":
+			o.Once(1)
+			m.Method = v3alpha.TextFilterMethod(r.Enum("TextFilterMethod", v3alpha.TextFilterMethod_value))
+		default:
+			o.Unknown()
+		}
+	}
 }

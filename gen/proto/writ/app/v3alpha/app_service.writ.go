@@ -98,23 +98,231 @@ func (s *serviceAppsChained) SearchAppKeys(ctx context.Context, req *SearchAppKe
 }
 
 // MountServiceApps serves server behind chain on every transport of t.
-func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceApps(t *wire.Transports, server ServiceAppsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceAppsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceApps_ServiceDesc, s)
 	t.Web(ServiceApps_CreateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_CreateApp_FullMethodName, s.CreateApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps", Method: ServiceApps_CreateApp_FullMethodName,
+		Body: "app", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateAppRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.App))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateApp(ctx, req)
+	})
 	t.Web(ServiceApps_PatchApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_PatchApp_FullMethodName, s.PatchApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/apps/{id}", Method: ServiceApps_PatchApp_FullMethodName,
+		Body: "app", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchAppRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.App))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchApp(ctx, req)
+	})
 	t.Web(ServiceApps_DeleteApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeleteApp_FullMethodName, s.DeleteApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/apps/{id}", Method: ServiceApps_DeleteApp_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteAppRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteApp(ctx, req)
+	})
 	t.Web(ServiceApps_GetApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_GetApp_FullMethodName, s.GetApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/apps/{id}", Method: ServiceApps_GetApp_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetAppRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetApp(ctx, req)
+	})
 	t.Web(ServiceApps_SearchApps_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_SearchApps_FullMethodName, s.SearchApps, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/_search", Method: ServiceApps_SearchApps_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchAppsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = AppFieldName(q.Enum("AppFieldName", AppFieldName_value, AppFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[AppSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchApps(ctx, req)
+	})
 	t.Web(ServiceApps_ActivateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_ActivateApp_FullMethodName, s.ActivateApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_activate", Method: ServiceApps_ActivateApp_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateAppRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateApp(ctx, req)
+	})
 	t.Web(ServiceApps_DeactivateApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeactivateApp_FullMethodName, s.DeactivateApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_deactivate", Method: ServiceApps_DeactivateApp_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateAppRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateApp(ctx, req)
+	})
 	t.Web(ServiceApps_TrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_TrustApp_FullMethodName, s.TrustApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_trust", Method: ServiceApps_TrustApp_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &TrustAppRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.TrustApp(ctx, req)
+	})
 	t.Web(ServiceApps_DistrustApp_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DistrustApp_FullMethodName, s.DistrustApp, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_distrust", Method: ServiceApps_DistrustApp_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DistrustAppRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DistrustApp(ctx, req)
+	})
 	t.Web(ServiceApps_RegenerateSecret_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_RegenerateSecret_FullMethodName, s.RegenerateSecret, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{id}/_regenerate_secret", Method: ServiceApps_RegenerateSecret_FullMethodName,
+		Body: "rotation", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &RegenerateSecretRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Rotation))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.RegenerateSecret(ctx, req)
+	})
 	t.Web(ServiceApps_CreateAppKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_CreateAppKey_FullMethodName, s.CreateAppKey, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{app_id}/keys", Method: ServiceApps_CreateAppKey_FullMethodName,
+		Body: "key", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateAppKeyRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Key))
+		req.AppId = in.Path("app_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateAppKey(ctx, req)
+	})
 	t.Web(ServiceApps_DeleteAppKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_DeleteAppKey_FullMethodName, s.DeleteAppKey, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/apps/{app_id}/keys/{id}", Method: ServiceApps_DeleteAppKey_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteAppKeyRequest{}
+		in.NoQuery()
+		req.AppId = in.Path("app_id")
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteAppKey(ctx, req)
+	})
 	t.Web(ServiceApps_SearchAppKeys_FullMethodName, connect.NewUnaryHandlerSimple(ServiceApps_SearchAppKeys_FullMethodName, s.SearchAppKeys, t.WebOptions...))
-	return RegisterServiceAppsHandlerServer(context.Background(), t.REST(ServiceApps_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/apps/{app_id}/keys/_search", Method: ServiceApps_SearchAppKeys_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchAppKeysRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(3)
+				req.SortingColumn = AppKeyFieldName(q.Enum("AppKeyFieldName", AppKeyFieldName_value, AppKeyFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[AppKeySearchFilter](in)
+		req.AppId = in.Path("app_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchAppKeys(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -144,6 +352,31 @@ func (m *App) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *App) ReadJSON(r *wire.Reader) {
+	var ofConfig string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "projectId", "project_id":
+			o.Once(0)
+			m.ProjectId = r.String()
+		case "name":
+			o.Once(1)
+			m.Name = r.String()
+		case "oidc":
+			o.Once(2)
+			o.One(&ofConfig)
+			m.Config = &App_Oidc{wire.ReadMessage[OIDCConfig](r)}
+		case "api":
+			o.Once(3)
+			o.One(&ofConfig)
+			m.Config = &App_Api{wire.ReadMessage[APIConfig](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchApp) AppendJSON(b []byte) []byte {
@@ -168,6 +401,28 @@ func (m *PatchApp) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchApp) ReadJSON(r *wire.Reader) {
+	var ofConfig string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		case "oidc":
+			o.Once(1)
+			o.One(&ofConfig)
+			m.Config = &PatchApp_Oidc{wire.ReadMessage[PatchOIDCConfig](r)}
+		case "api":
+			o.Once(2)
+			o.One(&ofConfig)
+			m.Config = &PatchApp_Api{wire.ReadMessage[PatchAPIConfig](r)}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -260,6 +515,68 @@ func (m *OIDCConfig) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *OIDCConfig) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "redirectUris", "redirect_uris":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.RedirectUris = append(m.RedirectUris, r.String())
+			}
+		case "postLogoutRedirectUris", "post_logout_redirect_uris":
+			o.Once(1)
+			for a := r.Array(); a.Next(); {
+				m.PostLogoutRedirectUris = append(m.PostLogoutRedirectUris, r.String())
+			}
+		case "responseTypes", "response_types":
+			o.Once(2)
+			for a := r.Array(); a.Next(); {
+				m.ResponseTypes = append(m.ResponseTypes, ResponseType(r.Enum("ResponseType", ResponseType_value)))
+			}
+		case "grantTypes", "grant_types":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.GrantTypes = append(m.GrantTypes, GrantType(r.Enum("GrantType", GrantType_value)))
+			}
+		case "applicationType", "application_type":
+			o.Once(4)
+			m.ApplicationType = ApplicationType(r.Enum("ApplicationType", ApplicationType_value))
+		case "authMethodType", "auth_method_type":
+			o.Once(5)
+			m.AuthMethodType = AuthMethodType(r.Enum("AuthMethodType", AuthMethodType_value))
+		case "developmentMode", "development_mode":
+			o.Once(6)
+			m.DevelopmentMode = r.Bool()
+		case "accessTokenType", "access_token_type":
+			o.Once(7)
+			m.AccessTokenType = v3alpha.AccessTokenType(r.Enum("AccessTokenType", v3alpha.AccessTokenType_value))
+		case "accessTokenRoleAssertion", "access_token_role_assertion":
+			o.Once(8)
+			m.AccessTokenRoleAssertion = r.Bool()
+		case "idTokenRoleAssertion", "id_token_role_assertion":
+			o.Once(9)
+			m.IdTokenRoleAssertion = r.Bool()
+		case "idTokenUserinfoAssertion", "id_token_userinfo_assertion":
+			o.Once(10)
+			m.IdTokenUserinfoAssertion = r.Bool()
+		case "clockSkew", "clock_skew":
+			o.Once(11)
+			m.ClockSkew = r.Duration()
+		case "additionalOrigins", "additional_origins":
+			o.Once(12)
+			for a := r.Array(); a.Next(); {
+				m.AdditionalOrigins = append(m.AdditionalOrigins, r.String())
+			}
+		case "plainJwtType", "plain_jwt_type":
+			o.Once(13)
+			m.PlainJwtType = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
@@ -341,6 +658,58 @@ func (m *PatchOIDCConfig) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchOIDCConfig) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "redirectUris", "redirect_uris":
+			o.Once(0)
+			m.RedirectUris = wire.ReadMessage[RedirectURIs](r)
+		case "postLogoutRedirectUris", "post_logout_redirect_uris":
+			o.Once(1)
+			m.PostLogoutRedirectUris = wire.ReadMessage[RedirectURIs](r)
+		case "responseTypes", "response_types":
+			o.Once(2)
+			m.ResponseTypes = wire.ReadMessage[ResponseTypes](r)
+		case "grantTypes", "grant_types":
+			o.Once(3)
+			m.GrantTypes = wire.ReadMessage[GrantTypes](r)
+		case "applicationType", "application_type":
+			o.Once(4)
+			m.ApplicationType = new(ApplicationType(r.Enum("ApplicationType", ApplicationType_value)))
+		case "authMethodType", "auth_method_type":
+			o.Once(5)
+			m.AuthMethodType = new(AuthMethodType(r.Enum("AuthMethodType", AuthMethodType_value)))
+		case "developmentMode", "development_mode":
+			o.Once(6)
+			m.DevelopmentMode = new(r.Bool())
+		case "accessTokenType", "access_token_type":
+			o.Once(7)
+			m.AccessTokenType = new(v3alpha.AccessTokenType(r.Enum("AccessTokenType", v3alpha.AccessTokenType_value)))
+		case "accessTokenRoleAssertion", "access_token_role_assertion":
+			o.Once(8)
+			m.AccessTokenRoleAssertion = new(r.Bool())
+		case "idTokenRoleAssertion", "id_token_role_assertion":
+			o.Once(9)
+			m.IdTokenRoleAssertion = new(r.Bool())
+		case "idTokenUserinfoAssertion", "id_token_userinfo_assertion":
+			o.Once(10)
+			m.IdTokenUserinfoAssertion = new(r.Bool())
+		case "clockSkew", "clock_skew":
+			o.Once(11)
+			m.ClockSkew = r.Duration()
+		case "additionalOrigins", "additional_origins":
+			o.Once(12)
+			m.AdditionalOrigins = wire.ReadMessage[Origins](r)
+		case "plainJwtType", "plain_jwt_type":
+			o.Once(13)
+			m.PlainJwtType = new(r.Bool())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *APIConfig) AppendJSON(b []byte) []byte {
@@ -353,6 +722,19 @@ func (m *APIConfig) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *APIConfig) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "authMethodType", "auth_method_type":
+			o.Once(0)
+			m.AuthMethodType = AuthMethodType(r.Enum("AuthMethodType", AuthMethodType_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -369,6 +751,19 @@ func (m *PatchAPIConfig) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchAPIConfig) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "authMethodType", "auth_method_type":
+			o.Once(0)
+			m.AuthMethodType = new(AuthMethodType(r.Enum("AuthMethodType", AuthMethodType_value)))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -392,6 +787,21 @@ func (m *RedirectURIs) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *RedirectURIs) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "uris":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Uris = append(m.Uris, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Origins) AppendJSON(b []byte) []byte {
@@ -411,6 +821,21 @@ func (m *Origins) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Origins) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "origins":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Origins = append(m.Origins, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -434,6 +859,21 @@ func (m *ResponseTypes) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ResponseTypes) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "types":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Types = append(m.Types, ResponseType(r.Enum("ResponseType", ResponseType_value)))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *GrantTypes) AppendJSON(b []byte) []byte {
@@ -453,6 +893,21 @@ func (m *GrantTypes) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GrantTypes) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "types":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Types = append(m.Types, GrantType(r.Enum("GrantType", GrantType_value)))
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -550,6 +1005,19 @@ func (m *AppTypeFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *AppTypeFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "type":
+			o.Once(0)
+			m.Type = AppType(r.Enum("AppType", AppType_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SecretRotation) AppendJSON(b []byte) []byte {
@@ -564,6 +1032,19 @@ func (m *SecretRotation) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SecretRotation) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "overlap":
+			o.Once(0)
+			m.Overlap = r.Duration()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -583,6 +1064,22 @@ func (m *AppKey) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *AppKey) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "expirationDate", "expiration_date":
+			o.Once(0)
+			m.ExpirationDate = r.Timestamp()
+		case "publicKey", "public_key":
+			o.Once(1)
+			m.PublicKey = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -650,6 +1147,41 @@ func (m *AppSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *AppSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &AppSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &AppSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "projectId", "project_id":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &AppSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "clientId", "client_id":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &AppSearchFilter_ClientId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "state":
+			o.Once(4)
+			o.One(&ofFilter)
+			m.Filter = &AppSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+		case "type":
+			o.Once(5)
+			o.One(&ofFilter)
+			m.Filter = &AppSearchFilter_Type{wire.ReadMessage[AppTypeFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateAppRequest) AppendJSON(b []byte) []byte {
@@ -664,6 +1196,19 @@ func (m *CreateAppRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "app":
+			o.Once(0)
+			m.App = wire.ReadMessage[App](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -707,6 +1252,22 @@ func (m *PatchAppRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "app":
+			o.Once(1)
+			m.App = wire.ReadMessage[PatchApp](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchAppResponse) AppendJSON(b []byte) []byte {
@@ -737,6 +1298,19 @@ func (m *DeleteAppRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteAppResponse) AppendJSON(b []byte) []byte {
@@ -765,6 +1339,19 @@ func (m *GetAppRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -817,6 +1404,30 @@ func (m *SearchAppsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchAppsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = AppFieldName(r.Enum("AppFieldName", AppFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[AppSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchAppsResponse) AppendJSON(b []byte) []byte {
@@ -860,6 +1471,19 @@ func (m *ActivateAppRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ActivateAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ActivateAppResponse) AppendJSON(b []byte) []byte {
@@ -888,6 +1512,19 @@ func (m *DeactivateAppRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -920,6 +1557,19 @@ func (m *TrustAppRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *TrustAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *TrustAppResponse) AppendJSON(b []byte) []byte {
@@ -948,6 +1598,19 @@ func (m *DistrustAppRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DistrustAppRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -983,6 +1646,22 @@ func (m *RegenerateSecretRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RegenerateSecretRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "rotation":
+			o.Once(1)
+			m.Rotation = wire.ReadMessage[SecretRotation](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -1023,6 +1702,22 @@ func (m *CreateAppKeyRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *CreateAppKeyRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "appId", "app_id":
+			o.Once(0)
+			m.AppId = r.String()
+		case "key":
+			o.Once(1)
+			m.Key = wire.ReadMessage[AppKey](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateAppKeyResponse) AppendJSON(b []byte) []byte {
@@ -1057,6 +1752,22 @@ func (m *DeleteAppKeyRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeleteAppKeyRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "appId", "app_id":
+			o.Once(0)
+			m.AppId = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -1107,6 +1818,30 @@ func (m *SearchAppKeysRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchAppKeysRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "appId", "app_id":
+			o.Once(0)
+			m.AppId = r.String()
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = AppKeyFieldName(r.Enum("AppKeyFieldName", AppKeyFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[AppKeySearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchAppKeysResponse) AppendJSON(b []byte) []byte {
@@ -1155,4 +1890,23 @@ func (m *AppKeySearchFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *AppKeySearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "inIds", "in_ids":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &AppKeySearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "expirationDate", "expiration_date":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &AppKeySearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
 }

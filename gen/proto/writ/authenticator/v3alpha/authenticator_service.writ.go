@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 	strconv "strconv"
 )
@@ -79,20 +80,156 @@ func (s *serviceUserAuthenticatorsChained) ListAuthenticators(ctx context.Contex
 }
 
 // MountServiceUserAuthenticators serves server behind chain on every transport of t.
-func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthenticatorsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceUserAuthenticators(t *wire.Transports, server ServiceUserAuthenticatorsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceUserAuthenticatorsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceUserAuthenticators_ServiceDesc, s)
 	t.Web(ServiceUserAuthenticators_AddTOTP_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_AddTOTP_FullMethodName, s.AddTOTP, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/v3alpha/users/{user_id}/totp", Method: ServiceUserAuthenticators_AddTOTP_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &AddTOTPRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.AddTOTP(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_VerifyTOTP_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_VerifyTOTP_FullMethodName, s.VerifyTOTP, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/v3alpha/users/{user_id}/totp/{totp_id}/verify", Method: ServiceUserAuthenticators_VerifyTOTP_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &VerifyTOTPRequest{}
+		in.NoQuery()
+		in.Message(req, "userId", "user_id", "totpId", "totp_id")
+		req.UserId = in.Path("user_id")
+		req.TotpId = in.Path("totp_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.VerifyTOTP(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_RemoveTOTP_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_RemoveTOTP_FullMethodName, s.RemoveTOTP, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/v3alpha/users/{user_id}/totp/{totp_id}", Method: ServiceUserAuthenticators_RemoveTOTP_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &RemoveTOTPRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.TotpId = in.Path("totp_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.RemoveTOTP(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_AddOTPSMS_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_AddOTPSMS_FullMethodName, s.AddOTPSMS, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/v3alpha/users/{user_id}/otp_sms", Method: ServiceUserAuthenticators_AddOTPSMS_FullMethodName,
+		Body: "phone", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &AddOTPSMSRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Phone))
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.AddOTPSMS(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_VerifyOTPSMS_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_VerifyOTPSMS_FullMethodName, s.VerifyOTPSMS, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/v3alpha/users/{user_id}/otp_sms/{otp_sms_id}/verify", Method: ServiceUserAuthenticators_VerifyOTPSMS_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &VerifyOTPSMSRequest{}
+		in.NoQuery()
+		in.Message(req, "userId", "user_id", "otpSmsId", "otp_sms_id")
+		req.UserId = in.Path("user_id")
+		req.OtpSmsId = in.Path("otp_sms_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.VerifyOTPSMS(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_RemoveOTPSMS_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_RemoveOTPSMS_FullMethodName, s.RemoveOTPSMS, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/v3alpha/users/{user_id}/otp_sms/{otp_sms_id}", Method: ServiceUserAuthenticators_RemoveOTPSMS_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &RemoveOTPSMSRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.OtpSmsId = in.Path("otp_sms_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.RemoveOTPSMS(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_AddOTPEmail_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_AddOTPEmail_FullMethodName, s.AddOTPEmail, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/v3alpha/users/{user_id}/otp_email", Method: ServiceUserAuthenticators_AddOTPEmail_FullMethodName,
+		Body: "email", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &AddOTPEmailRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Email))
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.AddOTPEmail(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_VerifyOTPEmail_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_VerifyOTPEmail_FullMethodName, s.VerifyOTPEmail, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/v3alpha/users/{user_id}/otp_email/{otp_email_id}/verify", Method: ServiceUserAuthenticators_VerifyOTPEmail_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &VerifyOTPEmailRequest{}
+		in.NoQuery()
+		in.Message(req, "userId", "user_id", "otpEmailId", "otp_email_id")
+		req.UserId = in.Path("user_id")
+		req.OtpEmailId = in.Path("otp_email_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.VerifyOTPEmail(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_RemoveOTPEmail_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_RemoveOTPEmail_FullMethodName, s.RemoveOTPEmail, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/v3alpha/users/{user_id}/otp_email/{otp_email_id}", Method: ServiceUserAuthenticators_RemoveOTPEmail_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &RemoveOTPEmailRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.OtpEmailId = in.Path("otp_email_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.RemoveOTPEmail(ctx, req)
+	})
 	t.Web(ServiceUserAuthenticators_ListAuthenticators_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserAuthenticators_ListAuthenticators_FullMethodName, s.ListAuthenticators, t.WebOptions...))
-	return RegisterServiceUserAuthenticatorsHandlerServer(context.Background(), t.REST(ServiceUserAuthenticators_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/v3alpha/users/{user_id}/authenticators", Method: ServiceUserAuthenticators_ListAuthenticators_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ListAuthenticatorsRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			default:
+				q.Unknown()
+			}
+		}
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ListAuthenticators(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -124,6 +261,32 @@ func (m *OTPPhone) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *OTPPhone) ReadJSON(r *wire.Reader) {
+	var ofVerification string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "number":
+			o.Once(0)
+			m.Number = r.String()
+		case "sendCode", "send_code":
+			o.Once(1)
+			o.One(&ofVerification)
+			m.Verification = &OTPPhone_SendCode{wire.ReadMessage[OTPSendCode](r)}
+		case "returnCode", "return_code":
+			o.Once(2)
+			o.One(&ofVerification)
+			m.Verification = &OTPPhone_ReturnCode{wire.ReadMessage[OTPReturnCode](r)}
+		case "isVerified", "is_verified":
+			o.Once(3)
+			o.One(&ofVerification)
+			m.Verification = &OTPPhone_IsVerified{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OTPEmail) AppendJSON(b []byte) []byte {
@@ -153,6 +316,32 @@ func (m *OTPEmail) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *OTPEmail) ReadJSON(r *wire.Reader) {
+	var ofVerification string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "address":
+			o.Once(0)
+			m.Address = r.String()
+		case "sendCode", "send_code":
+			o.Once(1)
+			o.One(&ofVerification)
+			m.Verification = &OTPEmail_SendCode{wire.ReadMessage[OTPSendCode](r)}
+		case "returnCode", "return_code":
+			o.Once(2)
+			o.One(&ofVerification)
+			m.Verification = &OTPEmail_ReturnCode{wire.ReadMessage[OTPReturnCode](r)}
+		case "isVerified", "is_verified":
+			o.Once(3)
+			o.One(&ofVerification)
+			m.Verification = &OTPEmail_IsVerified{r.Bool()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OTPSendCode) AppendJSON(b []byte) []byte {
@@ -160,11 +349,31 @@ func (m *OTPSendCode) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *OTPSendCode) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *OTPReturnCode) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *OTPReturnCode) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -204,6 +413,19 @@ func (m *AddTOTPRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *AddTOTPRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -251,6 +473,25 @@ func (m *VerifyTOTPRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *VerifyTOTPRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "totpId", "totp_id":
+			o.Once(1)
+			m.TotpId = r.String()
+		case "code":
+			o.Once(2)
+			m.Code = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *VerifyTOTPResponse) AppendJSON(b []byte) []byte {
@@ -282,6 +523,22 @@ func (m *RemoveTOTPRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RemoveTOTPRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "totpId", "totp_id":
+			o.Once(1)
+			m.TotpId = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -317,6 +574,22 @@ func (m *AddOTPSMSRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *AddOTPSMSRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "phone":
+			o.Once(1)
+			m.Phone = wire.ReadMessage[OTPPhone](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -363,6 +636,25 @@ func (m *VerifyOTPSMSRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *VerifyOTPSMSRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "otpSmsId", "otp_sms_id":
+			o.Once(1)
+			m.OtpSmsId = r.String()
+		case "code":
+			o.Once(2)
+			m.Code = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *VerifyOTPSMSResponse) AppendJSON(b []byte) []byte {
@@ -394,6 +686,22 @@ func (m *RemoveOTPSMSRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RemoveOTPSMSRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "otpSmsId", "otp_sms_id":
+			o.Once(1)
+			m.OtpSmsId = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -429,6 +737,22 @@ func (m *AddOTPEmailRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *AddOTPEmailRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "email":
+			o.Once(1)
+			m.Email = wire.ReadMessage[OTPEmail](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -475,6 +799,25 @@ func (m *VerifyOTPEmailRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *VerifyOTPEmailRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "otpEmailId", "otp_email_id":
+			o.Once(1)
+			m.OtpEmailId = r.String()
+		case "code":
+			o.Once(2)
+			m.Code = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *VerifyOTPEmailResponse) AppendJSON(b []byte) []byte {
@@ -506,6 +849,22 @@ func (m *RemoveOTPEmailRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RemoveOTPEmailRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "otpEmailId", "otp_email_id":
+			o.Once(1)
+			m.OtpEmailId = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -541,6 +900,22 @@ func (m *ListAuthenticatorsRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ListAuthenticatorsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 	strconv "strconv"
 )
@@ -61,17 +62,161 @@ func (s *serviceDomainsChained) Validate(ctx context.Context, req *ValidateReque
 }
 
 // MountServiceDomains serves server behind chain on every transport of t.
-func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceDomains(t *wire.Transports, server ServiceDomainsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceDomainsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceDomains_ServiceDesc, s)
 	t.Web(ServiceDomains_CreateDomain_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_CreateDomain_FullMethodName, s.CreateDomain, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/domains", Method: ServiceDomains_CreateDomain_FullMethodName,
+		Body: "domain", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateDomainRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.Domain))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateDomain(ctx, req)
+	})
 	t.Web(ServiceDomains_PatchDomain_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_PatchDomain_FullMethodName, s.PatchDomain, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/domains/{id}", Method: ServiceDomains_PatchDomain_FullMethodName,
+		Body: "domain", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchDomainRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Domain))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchDomain(ctx, req)
+	})
 	t.Web(ServiceDomains_DeleteDomain_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_DeleteDomain_FullMethodName, s.DeleteDomain, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/domains/{id}", Method: ServiceDomains_DeleteDomain_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteDomainRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteDomain(ctx, req)
+	})
 	t.Web(ServiceDomains_GetDomain_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_GetDomain_FullMethodName, s.GetDomain, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/domains/{id}", Method: ServiceDomains_GetDomain_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetDomainRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetDomain(ctx, req)
+	})
 	t.Web(ServiceDomains_SearchDomains_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_SearchDomains_FullMethodName, s.SearchDomains, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/domains/_search", Method: ServiceDomains_SearchDomains_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchDomainsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = DomainFieldName(q.Enum("DomainFieldName", DomainFieldName_value, DomainFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[DomainSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchDomains(ctx, req)
+	})
 	t.Web(ServiceDomains_SetAsPrimary_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_SetAsPrimary_FullMethodName, s.SetAsPrimary, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/domains/{id}/_set_as_primary", Method: ServiceDomains_SetAsPrimary_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetAsPrimaryRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetAsPrimary(ctx, req)
+	})
 	t.Web(ServiceDomains_Validate_FullMethodName, connect.NewUnaryHandlerSimple(ServiceDomains_Validate_FullMethodName, s.Validate, t.WebOptions...))
-	return RegisterServiceDomainsHandlerServer(context.Background(), t.REST(ServiceDomains_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/domains/{id}/_validate", Method: ServiceDomains_Validate_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ValidateRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.Validate(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -91,6 +236,22 @@ func (m *Domain) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Domain) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "domain":
+			o.Once(0)
+			m.Domain = r.String()
+		case "validationType", "validation_type":
+			o.Once(1)
+			m.ValidationType = ValidationType(r.Enum("ValidationType", ValidationType_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchDomain) AppendJSON(b []byte) []byte {
@@ -105,6 +266,19 @@ func (m *PatchDomain) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchDomain) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "validationType", "validation_type":
+			o.Once(0)
+			m.ValidationType = new(ValidationType(r.Enum("ValidationType", ValidationType_value)))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -172,6 +346,33 @@ func (m *DomainSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DomainSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "domain":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &DomainSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &DomainSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "isVerified", "is_verified":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &DomainSearchFilter_IsVerified{wire.ReadMessage[v3alpha.BoolFilter](r)}
+		case "isPrimary", "is_primary":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &DomainSearchFilter_IsPrimary{wire.ReadMessage[v3alpha.BoolFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateDomainRequest) AppendJSON(b []byte) []byte {
@@ -191,6 +392,22 @@ func (m *CreateDomainRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateDomainRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "domain":
+			o.Once(1)
+			m.Domain = wire.ReadMessage[Domain](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -228,6 +445,22 @@ func (m *PatchDomainRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchDomainRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "domain":
+			o.Once(1)
+			m.Domain = wire.ReadMessage[PatchDomain](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchDomainResponse) AppendJSON(b []byte) []byte {
@@ -258,6 +491,19 @@ func (m *DeleteDomainRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteDomainRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteDomainResponse) AppendJSON(b []byte) []byte {
@@ -286,6 +532,19 @@ func (m *GetDomainRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetDomainRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -338,6 +597,30 @@ func (m *SearchDomainsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchDomainsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = DomainFieldName(r.Enum("DomainFieldName", DomainFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[DomainSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchDomainsResponse) AppendJSON(b []byte) []byte {
@@ -381,6 +664,19 @@ func (m *SetAsPrimaryRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetAsPrimaryRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetAsPrimaryResponse) AppendJSON(b []byte) []byte {
@@ -409,6 +705,19 @@ func (m *ValidateRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ValidateRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 	strconv "strconv"
 )
@@ -55,16 +56,157 @@ func (s *serviceFeaturesChained) ResetInstanceFeatures(ctx context.Context, req 
 }
 
 // MountServiceFeatures serves server behind chain on every transport of t.
-func MountServiceFeatures(t *wire.Transports, server ServiceFeaturesServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceFeatures(t *wire.Transports, server ServiceFeaturesServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceFeaturesChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceFeatures_ServiceDesc, s)
 	t.Web(ServiceFeatures_GetSystemFeatures_FullMethodName, connect.NewUnaryHandlerSimple(ServiceFeatures_GetSystemFeatures_FullMethodName, s.GetSystemFeatures, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/v2/features/system", Method: ServiceFeatures_GetSystemFeatures_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetSystemFeaturesRequest{}
+		in.NoQuery()
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetSystemFeatures(ctx, req)
+	})
 	t.Web(ServiceFeatures_SetSystemFeatures_FullMethodName, connect.NewUnaryHandlerSimple(ServiceFeatures_SetSystemFeatures_FullMethodName, s.SetSystemFeatures, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PUT", Pattern: "/v2/features/system", Method: ServiceFeatures_SetSystemFeatures_FullMethodName,
+		Body: "features", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetSystemFeaturesRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Features))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetSystemFeatures(ctx, req)
+	})
 	t.Web(ServiceFeatures_ResetSystemFeatures_FullMethodName, connect.NewUnaryHandlerSimple(ServiceFeatures_ResetSystemFeatures_FullMethodName, s.ResetSystemFeatures, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/v2/features/system", Method: ServiceFeatures_ResetSystemFeatures_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ResetSystemFeaturesRequest{}
+		in.NoQuery()
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ResetSystemFeatures(ctx, req)
+	})
 	t.Web(ServiceFeatures_GetInstanceFeatures_FullMethodName, connect.NewUnaryHandlerSimple(ServiceFeatures_GetInstanceFeatures_FullMethodName, s.GetInstanceFeatures, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/v2/features/instance", Method: ServiceFeatures_GetInstanceFeatures_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetInstanceFeaturesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetInstanceFeatures(ctx, req)
+	})
 	t.Web(ServiceFeatures_SetInstanceFeatures_FullMethodName, connect.NewUnaryHandlerSimple(ServiceFeatures_SetInstanceFeatures_FullMethodName, s.SetInstanceFeatures, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PUT", Pattern: "/v2/features/instance", Method: ServiceFeatures_SetInstanceFeatures_FullMethodName,
+		Body: "features", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetInstanceFeaturesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.Features))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetInstanceFeatures(ctx, req)
+	})
 	t.Web(ServiceFeatures_ResetInstanceFeatures_FullMethodName, connect.NewUnaryHandlerSimple(ServiceFeatures_ResetInstanceFeatures_FullMethodName, s.ResetInstanceFeatures, t.WebOptions...))
-	return RegisterServiceFeaturesHandlerServer(context.Background(), t.REST(ServiceFeatures_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/v2/features/instance", Method: ServiceFeatures_ResetInstanceFeatures_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ResetInstanceFeaturesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ResetInstanceFeatures(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -146,11 +288,43 @@ func (m *SetFeatures) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetFeatures) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "multitenancyResourcesApi", "multitenancy_resources_api":
+			o.Once(0)
+			m.MultitenancyResourcesApi = new(r.Bool())
+		case "multitenancySettings", "multitenancy_settings":
+			o.Once(1)
+			m.MultitenancySettings = new(r.Bool())
+		case "oidcTokenExchange", "oidc_token_exchange":
+			o.Once(2)
+			m.OidcTokenExchange = new(r.Bool())
+		case "userSchema", "user_schema":
+			o.Once(3)
+			m.UserSchema = new(r.Bool())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *GetSystemFeaturesRequest) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetSystemFeaturesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -190,6 +364,19 @@ func (m *SetSystemFeaturesRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetSystemFeaturesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "features":
+			o.Once(0)
+			m.Features = wire.ReadMessage[SetFeatures](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetSystemFeaturesResponse) AppendJSON(b []byte) []byte {
@@ -211,6 +398,16 @@ func (m *SetSystemFeaturesResponse) AppendJSON(b []byte) []byte {
 func (m *ResetSystemFeaturesRequest) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ResetSystemFeaturesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -243,6 +440,19 @@ func (m *GetInstanceFeaturesRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetInstanceFeaturesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -287,6 +497,22 @@ func (m *SetInstanceFeaturesRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetInstanceFeaturesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "features":
+			o.Once(1)
+			m.Features = wire.ReadMessage[SetFeatures](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetInstanceFeaturesResponse) AppendJSON(b []byte) []byte {
@@ -317,6 +543,19 @@ func (m *ResetInstanceFeaturesRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ResetInstanceFeaturesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

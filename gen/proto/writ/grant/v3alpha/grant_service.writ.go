@@ -133,29 +133,363 @@ func (s *serviceGrantsChained) DeactivateUserGrant(ctx context.Context, req *Dea
 }
 
 // MountServiceGrants serves server behind chain on every transport of t.
-func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceGrants(t *wire.Transports, server ServiceGrantsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceGrantsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceGrants_ServiceDesc, s)
 	t.Web(ServiceGrants_CreateRole_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_CreateRole_FullMethodName, s.CreateRole, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/roles", Method: ServiceGrants_CreateRole_FullMethodName,
+		Body: "role", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateRoleRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Role))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateRole(ctx, req)
+	})
 	t.Web(ServiceGrants_PatchRole_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_PatchRole_FullMethodName, s.PatchRole, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/roles/{id}", Method: ServiceGrants_PatchRole_FullMethodName,
+		Body: "role", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchRoleRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Role))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchRole(ctx, req)
+	})
 	t.Web(ServiceGrants_DeleteRole_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_DeleteRole_FullMethodName, s.DeleteRole, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/roles/{id}", Method: ServiceGrants_DeleteRole_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteRoleRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteRole(ctx, req)
+	})
 	t.Web(ServiceGrants_GetRole_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_GetRole_FullMethodName, s.GetRole, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/roles/{id}", Method: ServiceGrants_GetRole_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetRoleRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetRole(ctx, req)
+	})
 	t.Web(ServiceGrants_SearchRoles_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_SearchRoles_FullMethodName, s.SearchRoles, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/roles/_search", Method: ServiceGrants_SearchRoles_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchRolesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = RoleFieldName(q.Enum("RoleFieldName", RoleFieldName_value, RoleFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[RoleSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchRoles(ctx, req)
+	})
 	t.Web(ServiceGrants_CreateProjectGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_CreateProjectGrant_FullMethodName, s.CreateProjectGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/project_grants", Method: ServiceGrants_CreateProjectGrant_FullMethodName,
+		Body: "projectGrant", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateProjectGrantRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.ProjectGrant))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateProjectGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_PatchProjectGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_PatchProjectGrant_FullMethodName, s.PatchProjectGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/project_grants/{id}", Method: ServiceGrants_PatchProjectGrant_FullMethodName,
+		Body: "projectGrant", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchProjectGrantRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.ProjectGrant))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchProjectGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_DeleteProjectGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_DeleteProjectGrant_FullMethodName, s.DeleteProjectGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/project_grants/{id}", Method: ServiceGrants_DeleteProjectGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteProjectGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteProjectGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_GetProjectGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_GetProjectGrant_FullMethodName, s.GetProjectGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/project_grants/{id}", Method: ServiceGrants_GetProjectGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetProjectGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetProjectGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_SearchProjectGrants_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_SearchProjectGrants_FullMethodName, s.SearchProjectGrants, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/project_grants/_search", Method: ServiceGrants_SearchProjectGrants_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchProjectGrantsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = ProjectGrantFieldName(q.Enum("ProjectGrantFieldName", ProjectGrantFieldName_value, ProjectGrantFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[ProjectGrantSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchProjectGrants(ctx, req)
+	})
 	t.Web(ServiceGrants_ActivateProjectGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_ActivateProjectGrant_FullMethodName, s.ActivateProjectGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/project_grants/{id}/_activate", Method: ServiceGrants_ActivateProjectGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateProjectGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateProjectGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_DeactivateProjectGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_DeactivateProjectGrant_FullMethodName, s.DeactivateProjectGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/project_grants/{id}/_deactivate", Method: ServiceGrants_DeactivateProjectGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateProjectGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateProjectGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_CreateUserGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_CreateUserGrant_FullMethodName, s.CreateUserGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_grants", Method: ServiceGrants_CreateUserGrant_FullMethodName,
+		Body: "userGrant", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateUserGrantRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.UserGrant))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateUserGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_PatchUserGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_PatchUserGrant_FullMethodName, s.PatchUserGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/user_grants/{id}", Method: ServiceGrants_PatchUserGrant_FullMethodName,
+		Body: "userGrant", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchUserGrantRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.UserGrant))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchUserGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_DeleteUserGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_DeleteUserGrant_FullMethodName, s.DeleteUserGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/user_grants/{id}", Method: ServiceGrants_DeleteUserGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteUserGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteUserGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_GetUserGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_GetUserGrant_FullMethodName, s.GetUserGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/user_grants/{id}", Method: ServiceGrants_GetUserGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetUserGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetUserGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_SearchUserGrants_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_SearchUserGrants_FullMethodName, s.SearchUserGrants, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_grants/_search", Method: ServiceGrants_SearchUserGrants_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchUserGrantsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = UserGrantFieldName(q.Enum("UserGrantFieldName", UserGrantFieldName_value, UserGrantFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[UserGrantSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchUserGrants(ctx, req)
+	})
 	t.Web(ServiceGrants_ActivateUserGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_ActivateUserGrant_FullMethodName, s.ActivateUserGrant, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_grants/{id}/_activate", Method: ServiceGrants_ActivateUserGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateUserGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateUserGrant(ctx, req)
+	})
 	t.Web(ServiceGrants_DeactivateUserGrant_FullMethodName, connect.NewUnaryHandlerSimple(ServiceGrants_DeactivateUserGrant_FullMethodName, s.DeactivateUserGrant, t.WebOptions...))
-	return RegisterServiceGrantsHandlerServer(context.Background(), t.REST(ServiceGrants_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_grants/{id}/_deactivate", Method: ServiceGrants_DeactivateUserGrant_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateUserGrantRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateUserGrant(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -181,6 +515,28 @@ func (m *Role) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Role) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "projectId", "project_id":
+			o.Once(0)
+			m.ProjectId = r.String()
+		case "key":
+			o.Once(1)
+			m.Key = r.String()
+		case "displayName", "display_name":
+			o.Once(2)
+			m.DisplayName = r.String()
+		case "group":
+			o.Once(3)
+			m.Group = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchRole) AppendJSON(b []byte) []byte {
@@ -200,6 +556,22 @@ func (m *PatchRole) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchRole) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "displayName", "display_name":
+			o.Once(0)
+			m.DisplayName = new(r.String())
+		case "group":
+			o.Once(1)
+			m.Group = new(r.String())
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -257,6 +629,27 @@ func (m *ProjectGrant) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ProjectGrant) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "projectId", "project_id":
+			o.Once(0)
+			m.ProjectId = r.String()
+		case "grantedOrgId", "granted_org_id":
+			o.Once(1)
+			m.GrantedOrgId = r.String()
+		case "roleKeys", "role_keys":
+			o.Once(2)
+			for a := r.Array(); a.Next(); {
+				m.RoleKeys = append(m.RoleKeys, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchProjectGrant) AppendJSON(b []byte) []byte {
@@ -271,6 +664,19 @@ func (m *PatchProjectGrant) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchProjectGrant) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "roleKeys", "role_keys":
+			o.Once(0)
+			m.RoleKeys = wire.ReadMessage[ProjectGrantRoles](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -292,6 +698,21 @@ func (m *ProjectGrantRoles) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ProjectGrantRoles) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "keys":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Keys = append(m.Keys, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -361,6 +782,30 @@ func (m *UserGrant) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserGrant) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "projectId", "project_id":
+			o.Once(1)
+			m.ProjectId = r.String()
+		case "projectGrantId", "project_grant_id":
+			o.Once(2)
+			m.ProjectGrantId = new(r.String())
+		case "roleKeys", "role_keys":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.RoleKeys = append(m.RoleKeys, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchUserGrant) AppendJSON(b []byte) []byte {
@@ -375,6 +820,19 @@ func (m *PatchUserGrant) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchUserGrant) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "roleKeys", "role_keys":
+			o.Once(0)
+			m.RoleKeys = wire.ReadMessage[UserGrantRoles](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -396,6 +854,21 @@ func (m *UserGrantRoles) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *UserGrantRoles) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "keys":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Keys = append(m.Keys, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -452,6 +925,19 @@ func (m *RoleKeyFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *RoleKeyFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "key":
+			o.Once(0)
+			m.Key = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *RoleSearchFilter) AppendJSON(b []byte) []byte {
@@ -483,6 +969,33 @@ func (m *RoleSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *RoleSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "projectId", "project_id":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &RoleSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "key":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &RoleSearchFilter_Key{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "displayName", "display_name":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &RoleSearchFilter_DisplayName{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &RoleSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateRoleRequest) AppendJSON(b []byte) []byte {
@@ -497,6 +1010,19 @@ func (m *CreateRoleRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateRoleRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "role":
+			o.Once(0)
+			m.Role = wire.ReadMessage[Role](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -534,6 +1060,22 @@ func (m *PatchRoleRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchRoleRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "role":
+			o.Once(1)
+			m.Role = wire.ReadMessage[PatchRole](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchRoleResponse) AppendJSON(b []byte) []byte {
@@ -564,6 +1106,19 @@ func (m *DeleteRoleRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteRoleRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteRoleResponse) AppendJSON(b []byte) []byte {
@@ -592,6 +1147,19 @@ func (m *GetRoleRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetRoleRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -642,6 +1210,30 @@ func (m *SearchRolesRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SearchRolesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = RoleFieldName(r.Enum("RoleFieldName", RoleFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[RoleSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -709,6 +1301,37 @@ func (m *ProjectGrantSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ProjectGrantSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "projectId", "project_id":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &ProjectGrantSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "grantedOrgId", "granted_org_id":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &ProjectGrantSearchFilter_GrantedOrgId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "roleKey", "role_key":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &ProjectGrantSearchFilter_RoleKey{wire.ReadMessage[RoleKeyFilter](r)}
+		case "state":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &ProjectGrantSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(4)
+			o.One(&ofFilter)
+			m.Filter = &ProjectGrantSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateProjectGrantRequest) AppendJSON(b []byte) []byte {
@@ -723,6 +1346,19 @@ func (m *CreateProjectGrantRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateProjectGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "projectGrant", "project_grant":
+			o.Once(0)
+			m.ProjectGrant = wire.ReadMessage[ProjectGrant](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -760,6 +1396,22 @@ func (m *PatchProjectGrantRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchProjectGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "projectGrant", "project_grant":
+			o.Once(1)
+			m.ProjectGrant = wire.ReadMessage[PatchProjectGrant](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchProjectGrantResponse) AppendJSON(b []byte) []byte {
@@ -790,6 +1442,19 @@ func (m *DeleteProjectGrantRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteProjectGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteProjectGrantResponse) AppendJSON(b []byte) []byte {
@@ -818,6 +1483,19 @@ func (m *GetProjectGrantRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetProjectGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -870,6 +1548,30 @@ func (m *SearchProjectGrantsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchProjectGrantsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = ProjectGrantFieldName(r.Enum("ProjectGrantFieldName", ProjectGrantFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[ProjectGrantSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchProjectGrantsResponse) AppendJSON(b []byte) []byte {
@@ -913,6 +1615,19 @@ func (m *ActivateProjectGrantRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ActivateProjectGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ActivateProjectGrantResponse) AppendJSON(b []byte) []byte {
@@ -941,6 +1656,19 @@ func (m *DeactivateProjectGrantRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateProjectGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -1005,6 +1733,45 @@ func (m *UserGrantSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserGrantSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "projectId", "project_id":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "projectGrantId", "project_grant_id":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_ProjectGrantId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "orgId", "org_id":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_OrgId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "roleKey", "role_key":
+			o.Once(4)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_RoleKey{wire.ReadMessage[RoleKeyFilter](r)}
+		case "state":
+			o.Once(5)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(6)
+			o.One(&ofFilter)
+			m.Filter = &UserGrantSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateUserGrantRequest) AppendJSON(b []byte) []byte {
@@ -1019,6 +1786,19 @@ func (m *CreateUserGrantRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateUserGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userGrant", "user_grant":
+			o.Once(0)
+			m.UserGrant = wire.ReadMessage[UserGrant](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -1056,6 +1836,22 @@ func (m *PatchUserGrantRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchUserGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "userGrant", "user_grant":
+			o.Once(1)
+			m.UserGrant = wire.ReadMessage[PatchUserGrant](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchUserGrantResponse) AppendJSON(b []byte) []byte {
@@ -1086,6 +1882,19 @@ func (m *DeleteUserGrantRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteUserGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteUserGrantResponse) AppendJSON(b []byte) []byte {
@@ -1114,6 +1923,19 @@ func (m *GetUserGrantRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetUserGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -1166,6 +1988,30 @@ func (m *SearchUserGrantsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchUserGrantsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = UserGrantFieldName(r.Enum("UserGrantFieldName", UserGrantFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[UserGrantSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchUserGrantsResponse) AppendJSON(b []byte) []byte {
@@ -1209,6 +2055,19 @@ func (m *ActivateUserGrantRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ActivateUserGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ActivateUserGrantResponse) AppendJSON(b []byte) []byte {
@@ -1237,6 +2096,19 @@ func (m *DeactivateUserGrantRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateUserGrantRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

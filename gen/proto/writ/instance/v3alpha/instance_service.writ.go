@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 	strconv "strconv"
 )
@@ -61,17 +62,117 @@ func (s *serviceInstancesChained) BulkLimit(ctx context.Context, req *BulkLimitR
 }
 
 // MountServiceInstances serves server behind chain on every transport of t.
-func MountServiceInstances(t *wire.Transports, server ServiceInstancesServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceInstances(t *wire.Transports, server ServiceInstancesServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceInstancesChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceInstances_ServiceDesc, s)
 	t.Web(ServiceInstances_CreateInstance_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_CreateInstance_FullMethodName, s.CreateInstance, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/instances", Method: ServiceInstances_CreateInstance_FullMethodName,
+		Body: "instance", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateInstanceRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Instance))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateInstance(ctx, req)
+	})
 	t.Web(ServiceInstances_PatchInstance_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_PatchInstance_FullMethodName, s.PatchInstance, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/instances/{id}", Method: ServiceInstances_PatchInstance_FullMethodName,
+		Body: "instance", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchInstanceRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Instance))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchInstance(ctx, req)
+	})
 	t.Web(ServiceInstances_DeleteInstance_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_DeleteInstance_FullMethodName, s.DeleteInstance, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/instances/{id}", Method: ServiceInstances_DeleteInstance_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteInstanceRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteInstance(ctx, req)
+	})
 	t.Web(ServiceInstances_GetInstance_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_GetInstance_FullMethodName, s.GetInstance, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/instances/{id}", Method: ServiceInstances_GetInstance_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetInstanceRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetInstance(ctx, req)
+	})
 	t.Web(ServiceInstances_SearchInstances_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_SearchInstances_FullMethodName, s.SearchInstances, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/instances/_search", Method: ServiceInstances_SearchInstances_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchInstancesRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(3)
+				req.SortingColumn = InstanceFieldName(q.Enum("InstanceFieldName", InstanceFieldName_value, InstanceFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[InstanceSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchInstances(ctx, req)
+	})
 	t.Web(ServiceInstances_Limit_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_Limit_FullMethodName, s.Limit, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/instances/{id}/_limit", Method: ServiceInstances_Limit_FullMethodName,
+		Body: "limits", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &LimitRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Limits))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.Limit(ctx, req)
+	})
 	t.Web(ServiceInstances_BulkLimit_FullMethodName, connect.NewUnaryHandlerSimple(ServiceInstances_BulkLimit_FullMethodName, s.BulkLimit, t.WebOptions...))
-	return RegisterServiceInstancesHandlerServer(context.Background(), t.REST(ServiceInstances_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/instances/_limit", Method: ServiceInstances_BulkLimit_FullMethodName,
+		Body: "limits", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &BulkLimitRequest{}
+		in.NoQuery()
+		req.Limits = wire.List[InstanceLimits](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.BulkLimit(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -116,6 +217,37 @@ func (m *Instance) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Instance) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = new(r.String())
+		case "domain":
+			o.Once(2)
+			m.Domain = new(r.String())
+		case "organizationName", "organization_name":
+			o.Once(3)
+			m.OrganizationName = new(r.String())
+		case "organizationId", "organization_id":
+			o.Once(4)
+			m.OrganizationId = new(r.String())
+		case "ownerUsername", "owner_username":
+			o.Once(5)
+			m.OwnerUsername = new(r.String())
+		case "allowRegistration", "allow_registration":
+			o.Once(6)
+			m.AllowRegistration = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchInstance) AppendJSON(b []byte) []byte {
@@ -135,6 +267,22 @@ func (m *PatchInstance) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchInstance) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		case "allowRegistration", "allow_registration":
+			o.Once(1)
+			m.AllowRegistration = new(r.Bool())
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -158,6 +306,22 @@ func (m *Limits) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Limits) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "block":
+			o.Once(0)
+			m.Block = new(r.Bool())
+		case "auditLogRetention", "audit_log_retention":
+			o.Once(1)
+			m.AuditLogRetention = r.Duration()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *InstanceLimits) AppendJSON(b []byte) []byte {
@@ -175,6 +339,22 @@ func (m *InstanceLimits) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *InstanceLimits) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "instanceId", "instance_id":
+			o.Once(0)
+			m.InstanceId = r.String()
+		case "limits":
+			o.Once(1)
+			m.Limits = wire.ReadMessage[Limits](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -244,6 +424,33 @@ func (m *InstanceSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *InstanceSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &InstanceSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &InstanceSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "domain":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &InstanceSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "blocked":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &InstanceSearchFilter_Blocked{wire.ReadMessage[v3alpha.BoolFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateInstanceRequest) AppendJSON(b []byte) []byte {
@@ -258,6 +465,19 @@ func (m *CreateInstanceRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateInstanceRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "instance":
+			o.Once(0)
+			m.Instance = wire.ReadMessage[Instance](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -308,6 +528,22 @@ func (m *PatchInstanceRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchInstanceRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "instance":
+			o.Once(1)
+			m.Instance = wire.ReadMessage[PatchInstance](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchInstanceResponse) AppendJSON(b []byte) []byte {
@@ -338,6 +574,19 @@ func (m *DeleteInstanceRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteInstanceRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteInstanceResponse) AppendJSON(b []byte) []byte {
@@ -366,6 +615,19 @@ func (m *GetInstanceRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetInstanceRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -411,6 +673,27 @@ func (m *SearchInstancesRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SearchInstancesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "query":
+			o.Once(0)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(1)
+			m.SortingColumn = InstanceFieldName(r.Enum("InstanceFieldName", InstanceFieldName_value))
+		case "filters":
+			o.Once(2)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[InstanceSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -461,6 +744,22 @@ func (m *LimitRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *LimitRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "limits":
+			o.Once(1)
+			m.Limits = wire.ReadMessage[Limits](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *LimitResponse) AppendJSON(b []byte) []byte {
@@ -496,6 +795,21 @@ func (m *BulkLimitRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *BulkLimitRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "limits":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Limits = append(m.Limits, wire.ReadMessage[InstanceLimits](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

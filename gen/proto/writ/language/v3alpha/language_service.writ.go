@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 )
 
@@ -30,12 +31,85 @@ func (s *serviceLanguageSettingsChained) ResolveLanguages(ctx context.Context, r
 }
 
 // MountServiceLanguageSettings serves server behind chain on every transport of t.
-func MountServiceLanguageSettings(t *wire.Transports, server ServiceLanguageSettingsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceLanguageSettings(t *wire.Transports, server ServiceLanguageSettingsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceLanguageSettingsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceLanguageSettings_ServiceDesc, s)
 	t.Web(ServiceLanguageSettings_SetLanguages_FullMethodName, connect.NewUnaryHandlerSimple(ServiceLanguageSettings_SetLanguages_FullMethodName, s.SetLanguages, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/settings/v3alpha/languages", Method: ServiceLanguageSettings_SetLanguages_FullMethodName,
+		Body: "settings", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetLanguagesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.Settings))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetLanguages(ctx, req)
+	})
 	t.Web(ServiceLanguageSettings_ResolveLanguages_FullMethodName, connect.NewUnaryHandlerSimple(ServiceLanguageSettings_ResolveLanguages_FullMethodName, s.ResolveLanguages, t.WebOptions...))
-	return RegisterServiceLanguageSettingsHandlerServer(context.Background(), t.REST(ServiceLanguageSettings_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/settings/v3alpha/languages", Method: ServiceLanguageSettings_ResolveLanguages_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ResolveLanguagesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ResolveLanguages(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -50,6 +124,19 @@ func (m *Language) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Language) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "key":
+			o.Once(0)
+			m.Key = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -73,6 +160,21 @@ func (m *Languages) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Languages) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "languages":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Languages = append(m.Languages, wire.ReadMessage[Language](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetLanguageSettings) AppendJSON(b []byte) []byte {
@@ -92,6 +194,22 @@ func (m *SetLanguageSettings) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SetLanguageSettings) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "defaultLanguage", "default_language":
+			o.Once(0)
+			m.DefaultLanguage = wire.ReadMessage[Language](r)
+		case "restrictedLanguages", "restricted_languages":
+			o.Once(1)
+			m.RestrictedLanguages = wire.ReadMessage[Languages](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -186,6 +304,22 @@ func (m *SetLanguagesRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetLanguagesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "settings":
+			o.Once(1)
+			m.Settings = wire.ReadMessage[SetLanguageSettings](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetLanguagesResponse) AppendJSON(b []byte) []byte {
@@ -216,6 +350,19 @@ func (m *ResolveLanguagesRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ResolveLanguagesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

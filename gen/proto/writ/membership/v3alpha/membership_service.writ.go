@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 )
 
@@ -54,16 +55,255 @@ func (s *serviceMembershipsChained) ListAvailableRoles(ctx context.Context, req 
 }
 
 // MountServiceMemberships serves server behind chain on every transport of t.
-func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceMemberships(t *wire.Transports, server ServiceMembershipsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceMembershipsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceMemberships_ServiceDesc, s)
 	t.Web(ServiceMemberships_CreateMembership_FullMethodName, connect.NewUnaryHandlerSimple(ServiceMemberships_CreateMembership_FullMethodName, s.CreateMembership, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/memberships", Method: ServiceMemberships_CreateMembership_FullMethodName,
+		Body: "membership", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateMembershipRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.Membership))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateMembership(ctx, req)
+	})
 	t.Web(ServiceMemberships_PatchMembership_FullMethodName, connect.NewUnaryHandlerSimple(ServiceMemberships_PatchMembership_FullMethodName, s.PatchMembership, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/memberships/{id}", Method: ServiceMemberships_PatchMembership_FullMethodName,
+		Body: "membership", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchMembershipRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.Membership))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchMembership(ctx, req)
+	})
 	t.Web(ServiceMemberships_DeleteMembership_FullMethodName, connect.NewUnaryHandlerSimple(ServiceMemberships_DeleteMembership_FullMethodName, s.DeleteMembership, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/memberships/{id}", Method: ServiceMemberships_DeleteMembership_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteMembershipRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteMembership(ctx, req)
+	})
 	t.Web(ServiceMemberships_GetMembership_FullMethodName, connect.NewUnaryHandlerSimple(ServiceMemberships_GetMembership_FullMethodName, s.GetMembership, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/memberships/{id}", Method: ServiceMemberships_GetMembership_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetMembershipRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetMembership(ctx, req)
+	})
 	t.Web(ServiceMemberships_SearchMemberships_FullMethodName, connect.NewUnaryHandlerSimple(ServiceMemberships_SearchMemberships_FullMethodName, s.SearchMemberships, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/memberships/_search", Method: ServiceMemberships_SearchMemberships_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchMembershipsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = MembershipFieldName(q.Enum("MembershipFieldName", MembershipFieldName_value, MembershipFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[MembershipSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchMemberships(ctx, req)
+	})
 	t.Web(ServiceMemberships_ListAvailableRoles_FullMethodName, connect.NewUnaryHandlerSimple(ServiceMemberships_ListAvailableRoles_FullMethodName, s.ListAvailableRoles, t.WebOptions...))
-	return RegisterServiceMembershipsHandlerServer(context.Background(), t.REST(ServiceMemberships_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/memberships/_available_roles", Method: ServiceMemberships_ListAvailableRoles_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ListAvailableRolesRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "level":
+				q.Once(5)
+				req.Level = MembershipLevel(q.Enum("MembershipLevel", MembershipLevel_value, MembershipLevel_name))
+			default:
+				q.Unknown()
+			}
+		}
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ListAvailableRoles(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -100,6 +340,33 @@ func (m *Membership) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Membership) ReadJSON(r *wire.Reader) {
+	var ofObject string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "roles":
+			o.Once(1)
+			for a := r.Array(); a.Next(); {
+				m.Roles = append(m.Roles, r.String())
+			}
+		case "projectId", "project_id":
+			o.Once(2)
+			o.One(&ofObject)
+			m.Object = &Membership_ProjectId{r.String()}
+		case "projectGrantId", "project_grant_id":
+			o.Once(3)
+			o.One(&ofObject)
+			m.Object = &Membership_ProjectGrantId{r.String()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchMembership) AppendJSON(b []byte) []byte {
@@ -119,6 +386,21 @@ func (m *PatchMembership) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchMembership) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "roles":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Roles = append(m.Roles, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -192,6 +474,37 @@ func (m *MembershipSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *MembershipSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &MembershipSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &MembershipSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "level":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &MembershipSearchFilter_Level{wire.ReadMessage[MembershipLevelFilter](r)}
+		case "objectId", "object_id":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &MembershipSearchFilter_ObjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "role":
+			o.Once(4)
+			o.One(&ofFilter)
+			m.Filter = &MembershipSearchFilter_Role{wire.ReadMessage[RoleFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MembershipLevelFilter) AppendJSON(b []byte) []byte {
@@ -206,6 +519,19 @@ func (m *MembershipLevelFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *MembershipLevelFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "level":
+			o.Once(0)
+			m.Level = MembershipLevel(r.Enum("MembershipLevel", MembershipLevel_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *RoleFilter) AppendJSON(b []byte) []byte {
@@ -218,6 +544,19 @@ func (m *RoleFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RoleFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "role":
+			o.Once(0)
+			m.Role = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -239,6 +578,22 @@ func (m *CreateMembershipRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateMembershipRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "membership":
+			o.Once(1)
+			m.Membership = wire.ReadMessage[Membership](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -281,6 +636,25 @@ func (m *PatchMembershipRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchMembershipRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "id":
+			o.Once(1)
+			m.Id = r.String()
+		case "membership":
+			o.Once(2)
+			m.Membership = wire.ReadMessage[PatchMembership](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchMembershipResponse) AppendJSON(b []byte) []byte {
@@ -316,6 +690,22 @@ func (m *DeleteMembershipRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteMembershipRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "id":
+			o.Once(1)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteMembershipResponse) AppendJSON(b []byte) []byte {
@@ -349,6 +739,22 @@ func (m *GetMembershipRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetMembershipRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "id":
+			o.Once(1)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -401,6 +807,30 @@ func (m *SearchMembershipsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchMembershipsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = MembershipFieldName(r.Enum("MembershipFieldName", MembershipFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[MembershipSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchMembershipsResponse) AppendJSON(b []byte) []byte {
@@ -447,6 +877,22 @@ func (m *ListAvailableRolesRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ListAvailableRolesRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "level":
+			o.Once(1)
+			m.Level = MembershipLevel(r.Enum("MembershipLevel", MembershipLevel_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -88,6 +88,37 @@ func (m *RequestContext) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *RequestContext) ReadJSON(r *wire.Reader) {
+	var ofOwner string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "system":
+			o.Once(0)
+			o.One(&ofOwner)
+			m.Owner = &RequestContext_System{r.Bool()}
+		case "instanceId", "instance_id":
+			o.Once(1)
+			o.One(&ofOwner)
+			m.Owner = &RequestContext_InstanceId{r.String()}
+		case "instanceDomain", "instance_domain":
+			o.Once(2)
+			o.One(&ofOwner)
+			m.Owner = &RequestContext_InstanceDomain{r.String()}
+		case "orgId", "org_id":
+			o.Once(3)
+			o.One(&ofOwner)
+			m.Owner = &RequestContext_OrgId{r.String()}
+		case "orgDomain", "org_domain":
+			o.Once(4)
+			o.One(&ofOwner)
+			m.Owner = &RequestContext_OrgDomain{r.String()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *StateFilter) AppendJSON(b []byte) []byte {
@@ -100,6 +131,19 @@ func (m *StateFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *StateFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "state":
+			o.Once(0)
+			m.State = EffectiveState(r.Enum("EffectiveState", EffectiveState_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -126,6 +170,24 @@ func (m *InIDsFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *InIDsFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ids":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Ids = append(m.Ids, r.String())
+			}
+		case "method":
+			o.Once(1)
+			m.Method = ListFilterMethod(r.Enum("ListFilterMethod", ListFilterMethod_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *IDFilter) AppendJSON(b []byte) []byte {
@@ -138,6 +200,19 @@ func (m *IDFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *IDFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -157,6 +232,22 @@ func (m *TextFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *TextFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "text":
+			o.Once(0)
+			m.Text = r.String()
+		case "method":
+			o.Once(1)
+			m.Method = TextFilterMethod(r.Enum("TextFilterMethod", TextFilterMethod_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *NameFilter) AppendJSON(b []byte) []byte {
@@ -174,6 +265,22 @@ func (m *NameFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *NameFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "method":
+			o.Once(1)
+			m.Method = TextFilterMethod(r.Enum("TextFilterMethod", TextFilterMethod_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *BoolFilter) AppendJSON(b []byte) []byte {
@@ -186,6 +293,19 @@ func (m *BoolFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *BoolFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "value":
+			o.Once(0)
+			m.Value = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -207,6 +327,22 @@ func (m *TimestampFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *TimestampFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "timestamp":
+			o.Once(0)
+			m.Timestamp = r.Timestamp()
+		case "method":
+			o.Once(1)
+			m.Method = TimestampFilterMethod(r.Enum("TimestampFilterMethod", TimestampFilterMethod_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ListQuery) AppendJSON(b []byte) []byte {
@@ -225,6 +361,25 @@ func (m *ListQuery) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ListQuery) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "offset":
+			o.Once(0)
+			m.Offset = r.Uint(64)
+		case "limit":
+			o.Once(1)
+			m.Limit = uint32(r.Uint(32))
+		case "asc":
+			o.Once(2)
+			m.Asc = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -74,19 +74,158 @@ func (s *serviceOrganizationsChained) GetInstanceDefault(ctx context.Context, re
 }
 
 // MountServiceOrganizations serves server behind chain on every transport of t.
-func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceOrganizationsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceOrganizations_ServiceDesc, s)
 	t.Web(ServiceOrganizations_CreateOrganization_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_CreateOrganization_FullMethodName, s.CreateOrganization, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/organizations", Method: ServiceOrganizations_CreateOrganization_FullMethodName,
+		Body: "organization", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateOrganizationRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Organization))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateOrganization(ctx, req)
+	})
 	t.Web(ServiceOrganizations_PatchOrganization_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_PatchOrganization_FullMethodName, s.PatchOrganization, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/organizations/{id}", Method: ServiceOrganizations_PatchOrganization_FullMethodName,
+		Body: "organization", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchOrganizationRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Organization))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchOrganization(ctx, req)
+	})
 	t.Web(ServiceOrganizations_DeleteOrganization_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_DeleteOrganization_FullMethodName, s.DeleteOrganization, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/organizations/{id}", Method: ServiceOrganizations_DeleteOrganization_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteOrganizationRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteOrganization(ctx, req)
+	})
 	t.Web(ServiceOrganizations_GetOrganization_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_GetOrganization_FullMethodName, s.GetOrganization, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/organizations/{id}", Method: ServiceOrganizations_GetOrganization_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetOrganizationRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetOrganization(ctx, req)
+	})
 	t.Web(ServiceOrganizations_SearchOrganizations_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_SearchOrganizations_FullMethodName, s.SearchOrganizations, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/organizations/_search", Method: ServiceOrganizations_SearchOrganizations_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchOrganizationsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = OrganizationFieldName(q.Enum("OrganizationFieldName", OrganizationFieldName_value, OrganizationFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[OrganizationSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchOrganizations(ctx, req)
+	})
 	t.Web(ServiceOrganizations_ActivateOrganization_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_ActivateOrganization_FullMethodName, s.ActivateOrganization, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/organizations/{id}/_activate", Method: ServiceOrganizations_ActivateOrganization_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateOrganizationRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateOrganization(ctx, req)
+	})
 	t.Web(ServiceOrganizations_DeactivateOrganization_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_DeactivateOrganization_FullMethodName, s.DeactivateOrganization, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/organizations/{id}/_deactivate", Method: ServiceOrganizations_DeactivateOrganization_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateOrganizationRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateOrganization(ctx, req)
+	})
 	t.Web(ServiceOrganizations_SetAsInstanceDefault_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_SetAsInstanceDefault_FullMethodName, s.SetAsInstanceDefault, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/organizations/{id}/_set_as_instance_default", Method: ServiceOrganizations_SetAsInstanceDefault_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetAsInstanceDefaultRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetAsInstanceDefault(ctx, req)
+	})
 	t.Web(ServiceOrganizations_GetInstanceDefault_FullMethodName, connect.NewUnaryHandlerSimple(ServiceOrganizations_GetInstanceDefault_FullMethodName, s.GetInstanceDefault, t.WebOptions...))
-	return RegisterServiceOrganizationsHandlerServer(context.Background(), t.REST(ServiceOrganizations_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/organizations/_instance_default", Method: ServiceOrganizations_GetInstanceDefault_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetInstanceDefaultRequest{}
+		in.NoQuery()
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetInstanceDefault(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -108,6 +247,22 @@ func (m *Organization) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Organization) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = new(r.String())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchOrganization) AppendJSON(b []byte) []byte {
@@ -122,6 +277,19 @@ func (m *PatchOrganization) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchOrganization) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -183,6 +351,33 @@ func (m *OrganizationSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *OrganizationSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &OrganizationSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &OrganizationSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "state":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &OrganizationSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+		case "domain":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &OrganizationSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateOrganizationRequest) AppendJSON(b []byte) []byte {
@@ -197,6 +392,19 @@ func (m *CreateOrganizationRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateOrganizationRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "organization":
+			o.Once(0)
+			m.Organization = wire.ReadMessage[Organization](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -234,6 +442,22 @@ func (m *PatchOrganizationRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchOrganizationRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "organization":
+			o.Once(1)
+			m.Organization = wire.ReadMessage[PatchOrganization](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchOrganizationResponse) AppendJSON(b []byte) []byte {
@@ -264,6 +488,19 @@ func (m *DeleteOrganizationRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteOrganizationRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteOrganizationResponse) AppendJSON(b []byte) []byte {
@@ -292,6 +529,19 @@ func (m *GetOrganizationRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetOrganizationRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -344,6 +594,30 @@ func (m *SearchOrganizationsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchOrganizationsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = OrganizationFieldName(r.Enum("OrganizationFieldName", OrganizationFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[OrganizationSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchOrganizationsResponse) AppendJSON(b []byte) []byte {
@@ -387,6 +661,19 @@ func (m *ActivateOrganizationRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ActivateOrganizationRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ActivateOrganizationResponse) AppendJSON(b []byte) []byte {
@@ -415,6 +702,19 @@ func (m *DeactivateOrganizationRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateOrganizationRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -447,6 +747,19 @@ func (m *SetAsInstanceDefaultRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetAsInstanceDefaultRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetAsInstanceDefaultResponse) AppendJSON(b []byte) []byte {
@@ -468,6 +781,16 @@ func (m *SetAsInstanceDefaultResponse) AppendJSON(b []byte) []byte {
 func (m *GetInstanceDefaultRequest) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetInstanceDefaultRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -62,17 +62,161 @@ func (s *serviceProjectsChained) DeactivateProject(ctx context.Context, req *Dea
 }
 
 // MountServiceProjects serves server behind chain on every transport of t.
-func MountServiceProjects(t *wire.Transports, server ServiceProjectsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceProjects(t *wire.Transports, server ServiceProjectsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceProjectsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceProjects_ServiceDesc, s)
 	t.Web(ServiceProjects_CreateProject_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_CreateProject_FullMethodName, s.CreateProject, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/projects", Method: ServiceProjects_CreateProject_FullMethodName,
+		Body: "project", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateProjectRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.Project))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateProject(ctx, req)
+	})
 	t.Web(ServiceProjects_PatchProject_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_PatchProject_FullMethodName, s.PatchProject, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/projects/{id}", Method: ServiceProjects_PatchProject_FullMethodName,
+		Body: "project", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchProjectRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Project))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchProject(ctx, req)
+	})
 	t.Web(ServiceProjects_DeleteProject_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_DeleteProject_FullMethodName, s.DeleteProject, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/projects/{id}", Method: ServiceProjects_DeleteProject_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteProjectRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteProject(ctx, req)
+	})
 	t.Web(ServiceProjects_GetProject_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_GetProject_FullMethodName, s.GetProject, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/projects/{id}", Method: ServiceProjects_GetProject_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetProjectRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetProject(ctx, req)
+	})
 	t.Web(ServiceProjects_SearchProjects_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_SearchProjects_FullMethodName, s.SearchProjects, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/projects/_search", Method: ServiceProjects_SearchProjects_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchProjectsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = ProjectFieldName(q.Enum("ProjectFieldName", ProjectFieldName_value, ProjectFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[ProjectSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchProjects(ctx, req)
+	})
 	t.Web(ServiceProjects_ActivateProject_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_ActivateProject_FullMethodName, s.ActivateProject, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/projects/{id}/_activate", Method: ServiceProjects_ActivateProject_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateProjectRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateProject(ctx, req)
+	})
 	t.Web(ServiceProjects_DeactivateProject_FullMethodName, connect.NewUnaryHandlerSimple(ServiceProjects_DeactivateProject_FullMethodName, s.DeactivateProject, t.WebOptions...))
-	return RegisterServiceProjectsHandlerServer(context.Background(), t.REST(ServiceProjects_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/projects/{id}/_deactivate", Method: ServiceProjects_DeactivateProject_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateProjectRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateProject(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -101,6 +245,31 @@ func (m *Project) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Project) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = new(r.String())
+		case "projectRoleAssertion", "project_role_assertion":
+			o.Once(2)
+			m.ProjectRoleAssertion = r.Bool()
+		case "projectRoleCheck", "project_role_check":
+			o.Once(3)
+			m.ProjectRoleCheck = r.Bool()
+		case "hasProjectCheck", "has_project_check":
+			o.Once(4)
+			m.HasProjectCheck = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -132,6 +301,28 @@ func (m *PatchProject) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchProject) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		case "projectRoleAssertion", "project_role_assertion":
+			o.Once(1)
+			m.ProjectRoleAssertion = new(r.Bool())
+		case "projectRoleCheck", "project_role_check":
+			o.Once(2)
+			m.ProjectRoleCheck = new(r.Bool())
+		case "hasProjectCheck", "has_project_check":
+			o.Once(3)
+			m.HasProjectCheck = new(r.Bool())
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -196,6 +387,33 @@ func (m *ProjectSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ProjectSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &ProjectSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &ProjectSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "state":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &ProjectSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+		case "orgId", "org_id":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &ProjectSearchFilter_OrgId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateProjectRequest) AppendJSON(b []byte) []byte {
@@ -215,6 +433,22 @@ func (m *CreateProjectRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateProjectRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "project":
+			o.Once(1)
+			m.Project = wire.ReadMessage[Project](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -252,6 +486,22 @@ func (m *PatchProjectRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchProjectRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "project":
+			o.Once(1)
+			m.Project = wire.ReadMessage[PatchProject](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchProjectResponse) AppendJSON(b []byte) []byte {
@@ -282,6 +532,19 @@ func (m *DeleteProjectRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteProjectRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteProjectResponse) AppendJSON(b []byte) []byte {
@@ -310,6 +573,19 @@ func (m *GetProjectRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetProjectRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -362,6 +638,30 @@ func (m *SearchProjectsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchProjectsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = ProjectFieldName(r.Enum("ProjectFieldName", ProjectFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[ProjectSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchProjectsResponse) AppendJSON(b []byte) []byte {
@@ -405,6 +705,19 @@ func (m *ActivateProjectRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ActivateProjectRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ActivateProjectResponse) AppendJSON(b []byte) []byte {
@@ -433,6 +746,19 @@ func (m *DeactivateProjectRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateProjectRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -62,17 +62,135 @@ func (s *serviceUserSchemasChained) DeactivateUserSchema(ctx context.Context, re
 }
 
 // MountServiceUserSchemas serves server behind chain on every transport of t.
-func MountServiceUserSchemas(t *wire.Transports, server ServiceUserSchemasServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceUserSchemas(t *wire.Transports, server ServiceUserSchemasServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceUserSchemasChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceUserSchemas_ServiceDesc, s)
 	t.Web(ServiceUserSchemas_CreateUserSchema_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_CreateUserSchema_FullMethodName, s.CreateUserSchema, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_schemas", Method: ServiceUserSchemas_CreateUserSchema_FullMethodName,
+		Body: "userSchema", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateUserSchemaRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.UserSchema))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateUserSchema(ctx, req)
+	})
 	t.Web(ServiceUserSchemas_PatchUserSchema_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_PatchUserSchema_FullMethodName, s.PatchUserSchema, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/user_schemas/{id}", Method: ServiceUserSchemas_PatchUserSchema_FullMethodName,
+		Body: "userSchema", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchUserSchemaRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.UserSchema))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchUserSchema(ctx, req)
+	})
 	t.Web(ServiceUserSchemas_DeleteUserSchema_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_DeleteUserSchema_FullMethodName, s.DeleteUserSchema, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/user_schemas/{id}", Method: ServiceUserSchemas_DeleteUserSchema_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteUserSchemaRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteUserSchema(ctx, req)
+	})
 	t.Web(ServiceUserSchemas_GetUserSchema_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_GetUserSchema_FullMethodName, s.GetUserSchema, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/user_schemas/{id}", Method: ServiceUserSchemas_GetUserSchema_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetUserSchemaRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetUserSchema(ctx, req)
+	})
 	t.Web(ServiceUserSchemas_SearchUserSchemas_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_SearchUserSchemas_FullMethodName, s.SearchUserSchemas, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_schemas/_search", Method: ServiceUserSchemas_SearchUserSchemas_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchUserSchemasRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = UserSchemaFieldName(q.Enum("UserSchemaFieldName", UserSchemaFieldName_value, UserSchemaFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[UserSchemaSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchUserSchemas(ctx, req)
+	})
 	t.Web(ServiceUserSchemas_ActivateUserSchema_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_ActivateUserSchema_FullMethodName, s.ActivateUserSchema, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_schemas/{id}/_activate", Method: ServiceUserSchemas_ActivateUserSchema_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateUserSchemaRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateUserSchema(ctx, req)
+	})
 	t.Web(ServiceUserSchemas_DeactivateUserSchema_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUserSchemas_DeactivateUserSchema_FullMethodName, s.DeactivateUserSchema, t.WebOptions...))
-	return RegisterServiceUserSchemasHandlerServer(context.Background(), t.REST(ServiceUserSchemas_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/user_schemas/{id}/_deactivate", Method: ServiceUserSchemas_DeactivateUserSchema_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateUserSchemaRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateUserSchema(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -104,6 +222,27 @@ func (m *UserSchema) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserSchema) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "type":
+			o.Once(0)
+			m.Type = r.String()
+		case "schema":
+			o.Once(1)
+			m.Schema = r.Struct()
+		case "possibleAuthenticators", "possible_authenticators":
+			o.Once(2)
+			for a := r.Array(); a.Next(); {
+				m.PossibleAuthenticators = append(m.PossibleAuthenticators, AuthenticatorType(r.Enum("AuthenticatorType", AuthenticatorType_value)))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchUserSchema) AppendJSON(b []byte) []byte {
@@ -130,6 +269,25 @@ func (m *PatchUserSchema) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchUserSchema) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "type":
+			o.Once(0)
+			m.Type = new(r.String())
+		case "schema":
+			o.Once(1)
+			m.Schema = r.Struct()
+		case "possibleAuthenticators", "possible_authenticators":
+			o.Once(2)
+			m.PossibleAuthenticators = wire.ReadMessage[PossibleAuthenticators](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PossibleAuthenticators) AppendJSON(b []byte) []byte {
@@ -149,6 +307,21 @@ func (m *PossibleAuthenticators) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PossibleAuthenticators) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "types":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Types = append(m.Types, AuthenticatorType(r.Enum("AuthenticatorType", AuthenticatorType_value)))
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -217,6 +390,29 @@ func (m *UserSchemaSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserSchemaSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "type":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &UserSchemaSearchFilter_Type{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "inIds", "in_ids":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &UserSchemaSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "state":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &UserSchemaSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateUserSchemaRequest) AppendJSON(b []byte) []byte {
@@ -231,6 +427,19 @@ func (m *CreateUserSchemaRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateUserSchemaRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userSchema", "user_schema":
+			o.Once(0)
+			m.UserSchema = wire.ReadMessage[UserSchema](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -268,6 +477,22 @@ func (m *PatchUserSchemaRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchUserSchemaRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "userSchema", "user_schema":
+			o.Once(1)
+			m.UserSchema = wire.ReadMessage[PatchUserSchema](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchUserSchemaResponse) AppendJSON(b []byte) []byte {
@@ -298,6 +523,19 @@ func (m *DeleteUserSchemaRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteUserSchemaRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteUserSchemaResponse) AppendJSON(b []byte) []byte {
@@ -326,6 +564,19 @@ func (m *GetUserSchemaRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetUserSchemaRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -378,6 +629,30 @@ func (m *SearchUserSchemasRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchUserSchemasRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = UserSchemaFieldName(r.Enum("UserSchemaFieldName", UserSchemaFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[UserSchemaSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchUserSchemasResponse) AppendJSON(b []byte) []byte {
@@ -421,6 +696,19 @@ func (m *ActivateUserSchemaRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ActivateUserSchemaRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ActivateUserSchemaResponse) AppendJSON(b []byte) []byte {
@@ -449,6 +737,19 @@ func (m *DeactivateUserSchemaRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateUserSchemaRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

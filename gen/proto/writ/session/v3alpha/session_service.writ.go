@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 	maps "maps"
 	slices "slices"
@@ -63,17 +64,137 @@ func (s *serviceSessionsChained) EndSession(ctx context.Context, req *EndSession
 }
 
 // MountServiceSessions serves server behind chain on every transport of t.
-func MountServiceSessions(t *wire.Transports, server ServiceSessionsServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceSessions(t *wire.Transports, server ServiceSessionsServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceSessionsChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceSessions_ServiceDesc, s)
 	t.Web(ServiceSessions_CreateSession_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_CreateSession_FullMethodName, s.CreateSession, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/sessions", Method: ServiceSessions_CreateSession_FullMethodName,
+		Body: "session", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateSessionRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Session))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateSession(ctx, req)
+	})
 	t.Web(ServiceSessions_PatchSession_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_PatchSession_FullMethodName, s.PatchSession, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/sessions/{id}", Method: ServiceSessions_PatchSession_FullMethodName,
+		Body: "session", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchSessionRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Session))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchSession(ctx, req)
+	})
 	t.Web(ServiceSessions_DeleteSession_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_DeleteSession_FullMethodName, s.DeleteSession, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/sessions/{id}", Method: ServiceSessions_DeleteSession_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteSessionRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteSession(ctx, req)
+	})
 	t.Web(ServiceSessions_GetSession_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_GetSession_FullMethodName, s.GetSession, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/sessions/{id}", Method: ServiceSessions_GetSession_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetSessionRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetSession(ctx, req)
+	})
 	t.Web(ServiceSessions_SearchSessions_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_SearchSessions_FullMethodName, s.SearchSessions, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/sessions/_search", Method: ServiceSessions_SearchSessions_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchSessionsRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = SessionFieldName(q.Enum("SessionFieldName", SessionFieldName_value, SessionFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[SessionSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchSessions(ctx, req)
+	})
 	t.Web(ServiceSessions_ProveSession_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_ProveSession_FullMethodName, s.ProveSession, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/sessions/{id}/_prove", Method: ServiceSessions_ProveSession_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ProveSessionRequest{}
+		in.NoQuery()
+		in.Message(req, "id")
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ProveSession(ctx, req)
+	})
 	t.Web(ServiceSessions_EndSession_FullMethodName, connect.NewUnaryHandlerSimple(ServiceSessions_EndSession_FullMethodName, s.EndSession, t.WebOptions...))
-	return RegisterServiceSessionsHandlerServer(context.Background(), t.REST(ServiceSessions_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/sessions/{id}/_end", Method: ServiceSessions_EndSession_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &EndSessionRequest{}
+		in.NoQuery()
+		in.Message(req, "id")
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.EndSession(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -119,6 +240,35 @@ func (m *Session) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Session) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "checks":
+			o.Once(0)
+			m.Checks = wire.ReadMessage[Checks](r)
+		case "metadata":
+			o.Once(1)
+			m.Metadata = map[string][]byte{}
+			for o := r.Object(); o.Next(); {
+				key := wire.Key(&o, m.Metadata)
+				m.Metadata[key] = r.Bytes()
+			}
+		case "challenges":
+			o.Once(2)
+			m.Challenges = wire.ReadMessage[Challenges](r)
+		case "userAgent", "user_agent":
+			o.Once(3)
+			m.UserAgent = wire.ReadMessage[UserAgent](r)
+		case "lifetime":
+			o.Once(4)
+			m.Lifetime = r.Duration()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchSession) AppendJSON(b []byte) []byte {
@@ -162,6 +312,35 @@ func (m *PatchSession) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchSession) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "checks":
+			o.Once(0)
+			m.Checks = wire.ReadMessage[Checks](r)
+		case "metadata":
+			o.Once(1)
+			m.Metadata = map[string][]byte{}
+			for o := r.Object(); o.Next(); {
+				key := wire.Key(&o, m.Metadata)
+				m.Metadata[key] = r.Bytes()
+			}
+		case "challenges":
+			o.Once(2)
+			m.Challenges = wire.ReadMessage[Challenges](r)
+		case "sessionToken", "session_token":
+			o.Once(3)
+			m.SessionToken = new(r.String())
+		case "lifetime":
+			o.Once(4)
+			m.Lifetime = r.Duration()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Checks) AppendJSON(b []byte) []byte {
@@ -198,6 +377,31 @@ func (m *Checks) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Checks) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "user":
+			o.Once(0)
+			m.User = wire.ReadMessage[CheckUser](r)
+		case "password":
+			o.Once(1)
+			m.Password = wire.ReadMessage[CheckPassword](r)
+		case "totp":
+			o.Once(2)
+			m.Totp = wire.ReadMessage[CheckTOTP](r)
+		case "otpSms", "otp_sms":
+			o.Once(3)
+			m.OtpSms = wire.ReadMessage[CheckCode](r)
+		case "otpEmail", "otp_email":
+			o.Once(4)
+			m.OtpEmail = wire.ReadMessage[CheckCode](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CheckUser) AppendJSON(b []byte) []byte {
@@ -219,6 +423,25 @@ func (m *CheckUser) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *CheckUser) ReadJSON(r *wire.Reader) {
+	var ofSearch string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			o.One(&ofSearch)
+			m.Search = &CheckUser_UserId{r.String()}
+		case "loginName", "login_name":
+			o.Once(1)
+			o.One(&ofSearch)
+			m.Search = &CheckUser_LoginName{r.String()}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CheckPassword) AppendJSON(b []byte) []byte {
@@ -231,6 +454,19 @@ func (m *CheckPassword) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CheckPassword) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "password":
+			o.Once(0)
+			m.Password = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -247,6 +483,19 @@ func (m *CheckTOTP) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *CheckTOTP) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "code":
+			o.Once(0)
+			m.Code = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CheckCode) AppendJSON(b []byte) []byte {
@@ -259,6 +508,19 @@ func (m *CheckCode) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CheckCode) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "code":
+			o.Once(0)
+			m.Code = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -282,6 +544,22 @@ func (m *Challenges) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Challenges) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "otpSms", "otp_sms":
+			o.Once(0)
+			m.OtpSms = wire.ReadMessage[CodeChallenge](r)
+		case "otpEmail", "otp_email":
+			o.Once(1)
+			m.OtpEmail = wire.ReadMessage[CodeChallenge](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CodeChallenge) AppendJSON(b []byte) []byte {
@@ -299,6 +577,22 @@ func (m *CodeChallenge) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CodeChallenge) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "authenticatorId", "authenticator_id":
+			o.Once(0)
+			m.AuthenticatorId = new(r.String())
+		case "returnCode", "return_code":
+			o.Once(1)
+			m.ReturnCode = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -340,6 +634,25 @@ func (m *UserAgent) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *UserAgent) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "fingerprintId", "fingerprint_id":
+			o.Once(0)
+			m.FingerprintId = r.String()
+		case "ip":
+			o.Once(1)
+			m.Ip = r.String()
+		case "description":
+			o.Once(2)
+			m.Description = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -517,6 +830,41 @@ func (m *SessionSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SessionSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "inIds", "in_ids":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &SessionSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "userId", "user_id":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &SessionSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "creator":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &SessionSearchFilter_Creator{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "creationDate", "creation_date":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &SessionSearchFilter_CreationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		case "expirationDate", "expiration_date":
+			o.Once(4)
+			o.One(&ofFilter)
+			m.Filter = &SessionSearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		case "fingerprintId", "fingerprint_id":
+			o.Once(5)
+			o.One(&ofFilter)
+			m.Filter = &SessionSearchFilter_FingerprintId{wire.ReadMessage[v3alpha.IDFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateSessionRequest) AppendJSON(b []byte) []byte {
@@ -531,6 +879,19 @@ func (m *CreateSessionRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateSessionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "session":
+			o.Once(0)
+			m.Session = wire.ReadMessage[Session](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -576,6 +937,22 @@ func (m *PatchSessionRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchSessionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "session":
+			o.Once(1)
+			m.Session = wire.ReadMessage[PatchSession](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchSessionResponse) AppendJSON(b []byte) []byte {
@@ -614,6 +991,19 @@ func (m *DeleteSessionRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteSessionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteSessionResponse) AppendJSON(b []byte) []byte {
@@ -642,6 +1032,19 @@ func (m *GetSessionRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetSessionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -694,6 +1097,30 @@ func (m *SearchSessionsRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchSessionsRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = SessionFieldName(r.Enum("SessionFieldName", SessionFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[SessionSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchSessionsResponse) AppendJSON(b []byte) []byte {
@@ -740,6 +1167,22 @@ func (m *ProveSessionRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *ProveSessionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "sessionToken", "session_token":
+			o.Once(1)
+			m.SessionToken = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ProveSessionResponse) AppendJSON(b []byte) []byte {
@@ -771,6 +1214,22 @@ func (m *EndSessionRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *EndSessionRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "sessionToken", "session_token":
+			o.Once(1)
+			m.SessionToken = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -5,6 +5,7 @@ package user
 
 import (
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -26,6 +27,22 @@ func (m *PersonalAccessToken) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PersonalAccessToken) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		case "expirationDate", "expiration_date":
+			o.Once(1)
+			m.ExpirationDate = r.Timestamp()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -78,6 +95,25 @@ func (m *PersonalAccessTokenSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PersonalAccessTokenSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "inIds", "in_ids":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &PersonalAccessTokenSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "expirationDate", "expiration_date":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &PersonalAccessTokenSearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *MachineKey) AppendJSON(b []byte) []byte {
@@ -100,6 +136,25 @@ func (m *MachineKey) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *MachineKey) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "expirationDate", "expiration_date":
+			o.Once(0)
+			m.ExpirationDate = r.Timestamp()
+		case "publicKey", "public_key":
+			o.Once(1)
+			m.PublicKey = new(r.String())
+		case "type":
+			o.Once(2)
+			m.Type = MachineKeyType(r.Enum("MachineKeyType", MachineKeyType_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -152,6 +207,25 @@ func (m *MachineKeySearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *MachineKeySearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "inIds", "in_ids":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &MachineKeySearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "expirationDate", "expiration_date":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &MachineKeySearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *ClientSecret) AppendJSON(b []byte) []byte {
@@ -166,6 +240,19 @@ func (m *ClientSecret) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ClientSecret) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "overlap":
+			o.Once(0)
+			m.Overlap = r.Duration()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -185,6 +272,22 @@ func (m *CreatePersonalAccessTokenRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreatePersonalAccessTokenRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "pat":
+			o.Once(1)
+			m.Pat = wire.ReadMessage[PersonalAccessToken](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -221,6 +324,22 @@ func (m *DeletePersonalAccessTokenRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeletePersonalAccessTokenRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -271,6 +390,30 @@ func (m *SearchPersonalAccessTokensRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchPersonalAccessTokensRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = PersonalAccessTokenFieldName(r.Enum("PersonalAccessTokenFieldName", PersonalAccessTokenFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[PersonalAccessTokenSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchPersonalAccessTokensResponse) AppendJSON(b []byte) []byte {
@@ -319,6 +462,22 @@ func (m *CreateMachineKeyRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *CreateMachineKeyRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "key":
+			o.Once(1)
+			m.Key = wire.ReadMessage[MachineKey](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *CreateMachineKeyResponse) AppendJSON(b []byte) []byte {
@@ -356,6 +515,22 @@ func (m *DeleteMachineKeyRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeleteMachineKeyRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -406,6 +581,30 @@ func (m *SearchMachineKeysRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchMachineKeysRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = MachineKeyFieldName(r.Enum("MachineKeyFieldName", MachineKeyFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[MachineKeySearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchMachineKeysResponse) AppendJSON(b []byte) []byte {
@@ -454,6 +653,22 @@ func (m *SetClientSecretRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetClientSecretRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "secret":
+			o.Once(1)
+			m.Secret = wire.ReadMessage[ClientSecret](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetClientSecretResponse) AppendJSON(b []byte) []byte {
@@ -488,6 +703,19 @@ func (m *DeleteClientSecretRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeleteClientSecretRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

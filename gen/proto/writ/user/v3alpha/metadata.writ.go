@@ -5,6 +5,7 @@ package user
 
 import (
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -19,6 +20,19 @@ func (m *UserMetadata) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *UserMetadata) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "value":
+			o.Once(0)
+			m.Value = r.Bytes()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -59,6 +73,21 @@ func (m *UserMetadataSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserMetadataSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "key":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &UserMetadataSearchFilter_Key{wire.ReadMessage[v3alpha.TextFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SetUserMetadataRequest) AppendJSON(b []byte) []byte {
@@ -79,6 +108,25 @@ func (m *SetUserMetadataRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SetUserMetadataRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "key":
+			o.Once(1)
+			m.Key = r.String()
+		case "metadata":
+			o.Once(2)
+			m.Metadata = wire.ReadMessage[UserMetadata](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -112,6 +160,22 @@ func (m *DeleteUserMetadataRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *DeleteUserMetadataRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "key":
+			o.Once(1)
+			m.Key = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -160,6 +224,30 @@ func (m *SearchUserMetadataRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SearchUserMetadataRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "userId", "user_id":
+			o.Once(0)
+			m.UserId = r.String()
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = UserMetadataFieldName(r.Enum("UserMetadataFieldName", UserMetadataFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[UserMetadataSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -48,6 +48,37 @@ func (m *User) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *User) ReadJSON(r *wire.Reader) {
+	var ofType string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "username":
+			o.Once(0)
+			m.Username = r.String()
+		case "id":
+			o.Once(1)
+			m.Id = new(r.String())
+		case "human":
+			o.Once(2)
+			o.One(&ofType)
+			m.Type = &User_Human{wire.ReadMessage[Human](r)}
+		case "service":
+			o.Once(3)
+			o.One(&ofType)
+			m.Type = &User_Service{wire.ReadMessage[Service](r)}
+		case "schemaId", "schema_id":
+			o.Once(4)
+			m.SchemaId = new(r.String())
+		case "data":
+			o.Once(5)
+			m.Data = r.Struct()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Human) AppendJSON(b []byte) []byte {
@@ -82,6 +113,31 @@ func (m *Human) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Human) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "profile":
+			o.Once(0)
+			m.Profile = wire.ReadMessage[Profile](r)
+		case "email":
+			o.Once(1)
+			m.Email = wire.ReadMessage[Email](r)
+		case "phone":
+			o.Once(2)
+			m.Phone = wire.ReadMessage[Phone](r)
+		case "password":
+			o.Once(3)
+			m.Password = wire.ReadMessage[Password](r)
+		case "address":
+			o.Once(4)
+			m.Address = wire.ReadMessage[Address](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -131,6 +187,52 @@ func (m *Profile) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Profile) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "givenName", "given_name":
+			o.Once(0)
+			m.GivenName = r.String()
+		case "familyName", "family_name":
+			o.Once(1)
+			m.FamilyName = r.String()
+		case "nickName", "nick_name":
+			o.Once(2)
+			m.NickName = r.String()
+		case "displayName", "display_name":
+			o.Once(3)
+			m.DisplayName = r.String()
+		case "preferredLanguage", "preferred_language":
+			o.Once(4)
+			m.PreferredLanguage = r.String()
+		case "middleName", "middle_name":
+			o.Once(5)
+			m.MiddleName = r.String()
+		case "profileUrl", "profile_url":
+			o.Once(6)
+			m.ProfileUrl = r.String()
+		case "pictureUrl", "picture_url":
+			o.Once(7)
+			m.PictureUrl = r.String()
+		case "websiteUrl", "website_url":
+			o.Once(8)
+			m.WebsiteUrl = r.String()
+		case "gender":
+			o.Once(9)
+			m.Gender = r.String()
+		case "birthdate":
+			o.Once(10)
+			m.Birthdate = r.String()
+		case "zoneinfo":
+			o.Once(11)
+			m.Zoneinfo = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Address) AppendJSON(b []byte) []byte {
@@ -157,6 +259,31 @@ func (m *Address) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Address) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "streetAddress", "street_address":
+			o.Once(0)
+			m.StreetAddress = r.String()
+		case "locality":
+			o.Once(1)
+			m.Locality = r.String()
+		case "region":
+			o.Once(2)
+			m.Region = r.String()
+		case "postalCode", "postal_code":
+			o.Once(3)
+			m.PostalCode = r.String()
+		case "country":
+			o.Once(4)
+			m.Country = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Email) AppendJSON(b []byte) []byte {
@@ -174,6 +301,22 @@ func (m *Email) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *Email) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "address":
+			o.Once(0)
+			m.Address = r.String()
+		case "isVerified", "is_verified":
+			o.Once(1)
+			m.IsVerified = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Phone) AppendJSON(b []byte) []byte {
@@ -189,6 +332,22 @@ func (m *Phone) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Phone) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "number":
+			o.Once(0)
+			m.Number = r.String()
+		case "isVerified", "is_verified":
+			o.Once(1)
+			m.IsVerified = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -213,6 +372,28 @@ func (m *Password) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Password) ReadJSON(r *wire.Reader) {
+	var ofValue string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "plain":
+			o.Once(0)
+			o.One(&ofValue)
+			m.Value = &Password_Plain{r.String()}
+		case "hash":
+			o.Once(1)
+			o.One(&ofValue)
+			m.Value = &Password_Hash{r.String()}
+		case "changeRequired", "change_required":
+			o.Once(2)
+			m.ChangeRequired = r.Bool()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -244,6 +425,31 @@ func (m *SetPassword) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SetPassword) ReadJSON(r *wire.Reader) {
+	var ofValue string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "plain":
+			o.Once(0)
+			o.One(&ofValue)
+			m.Value = &SetPassword_Plain{r.String()}
+		case "hash":
+			o.Once(1)
+			o.One(&ofValue)
+			m.Value = &SetPassword_Hash{r.String()}
+		case "changeRequired", "change_required":
+			o.Once(2)
+			m.ChangeRequired = r.Bool()
+		case "currentPassword", "current_password":
+			o.Once(3)
+			m.CurrentPassword = new(r.String())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *Service) AppendJSON(b []byte) []byte {
@@ -262,6 +468,25 @@ func (m *Service) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *Service) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = r.String()
+		case "description":
+			o.Once(1)
+			m.Description = r.String()
+		case "accessTokenType", "access_token_type":
+			o.Once(2)
+			m.AccessTokenType = v3alpha.AccessTokenType(r.Enum("AccessTokenType", v3alpha.AccessTokenType_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -300,6 +525,34 @@ func (m *PatchUser) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchUser) ReadJSON(r *wire.Reader) {
+	var ofType string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "username":
+			o.Once(0)
+			m.Username = new(r.String())
+		case "human":
+			o.Once(1)
+			o.One(&ofType)
+			m.Type = &PatchUser_Human{wire.ReadMessage[PatchHuman](r)}
+		case "service":
+			o.Once(2)
+			o.One(&ofType)
+			m.Type = &PatchUser_Service{wire.ReadMessage[PatchService](r)}
+		case "schemaId", "schema_id":
+			o.Once(3)
+			m.SchemaId = new(r.String())
+		case "data":
+			o.Once(4)
+			m.Data = r.Struct()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchHuman) AppendJSON(b []byte) []byte {
@@ -334,6 +587,31 @@ func (m *PatchHuman) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchHuman) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "profile":
+			o.Once(0)
+			m.Profile = wire.ReadMessage[PatchProfile](r)
+		case "email":
+			o.Once(1)
+			m.Email = wire.ReadMessage[PatchEmail](r)
+		case "phone":
+			o.Once(2)
+			m.Phone = wire.ReadMessage[PatchPhone](r)
+		case "passwordChangeRequired", "password_change_required":
+			o.Once(3)
+			m.PasswordChangeRequired = new(r.Bool())
+		case "address":
+			o.Once(4)
+			m.Address = wire.ReadMessage[PatchAddress](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -407,6 +685,52 @@ func (m *PatchProfile) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchProfile) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "givenName", "given_name":
+			o.Once(0)
+			m.GivenName = new(r.String())
+		case "familyName", "family_name":
+			o.Once(1)
+			m.FamilyName = new(r.String())
+		case "nickName", "nick_name":
+			o.Once(2)
+			m.NickName = new(r.String())
+		case "displayName", "display_name":
+			o.Once(3)
+			m.DisplayName = new(r.String())
+		case "preferredLanguage", "preferred_language":
+			o.Once(4)
+			m.PreferredLanguage = new(r.String())
+		case "middleName", "middle_name":
+			o.Once(5)
+			m.MiddleName = new(r.String())
+		case "profileUrl", "profile_url":
+			o.Once(6)
+			m.ProfileUrl = new(r.String())
+		case "pictureUrl", "picture_url":
+			o.Once(7)
+			m.PictureUrl = new(r.String())
+		case "websiteUrl", "website_url":
+			o.Once(8)
+			m.WebsiteUrl = new(r.String())
+		case "gender":
+			o.Once(9)
+			m.Gender = new(r.String())
+		case "birthdate":
+			o.Once(10)
+			m.Birthdate = new(r.String())
+		case "zoneinfo":
+			o.Once(11)
+			m.Zoneinfo = new(r.String())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchAddress) AppendJSON(b []byte) []byte {
@@ -443,6 +767,31 @@ func (m *PatchAddress) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchAddress) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "streetAddress", "street_address":
+			o.Once(0)
+			m.StreetAddress = new(r.String())
+		case "locality":
+			o.Once(1)
+			m.Locality = new(r.String())
+		case "region":
+			o.Once(2)
+			m.Region = new(r.String())
+		case "postalCode", "postal_code":
+			o.Once(3)
+			m.PostalCode = new(r.String())
+		case "country":
+			o.Once(4)
+			m.Country = new(r.String())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchEmail) AppendJSON(b []byte) []byte {
@@ -464,6 +813,22 @@ func (m *PatchEmail) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchEmail) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "address":
+			o.Once(0)
+			m.Address = new(r.String())
+		case "isVerified", "is_verified":
+			o.Once(1)
+			m.IsVerified = new(r.Bool())
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchPhone) AppendJSON(b []byte) []byte {
@@ -483,6 +848,22 @@ func (m *PatchPhone) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchPhone) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "number":
+			o.Once(0)
+			m.Number = new(r.String())
+		case "isVerified", "is_verified":
+			o.Once(1)
+			m.IsVerified = new(r.Bool())
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -509,6 +890,25 @@ func (m *PatchService) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *PatchService) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "name":
+			o.Once(0)
+			m.Name = new(r.String())
+		case "description":
+			o.Once(1)
+			m.Description = new(r.String())
+		case "accessTokenType", "access_token_type":
+			o.Once(2)
+			m.AccessTokenType = new(v3alpha.AccessTokenType(r.Enum("AccessTokenType", v3alpha.AccessTokenType_value)))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -742,6 +1142,73 @@ func (m *UserSearchFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserSearchFilter) ReadJSON(r *wire.Reader) {
+	var ofFilter string
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "inIds", "in_ids":
+			o.Once(0)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+		case "username":
+			o.Once(1)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_Username{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "loginName", "login_name":
+			o.Once(2)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_LoginName{wire.ReadMessage[LoginNameFilter](r)}
+		case "email":
+			o.Once(3)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_Email{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "inEmails", "in_emails":
+			o.Once(4)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_InEmails{wire.ReadMessage[InEmailsFilter](r)}
+		case "phone":
+			o.Once(5)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_Phone{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "displayName", "display_name":
+			o.Once(6)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_DisplayName{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "state":
+			o.Once(7)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_State{wire.ReadMessage[UserStateFilter](r)}
+		case "type":
+			o.Once(8)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_Type{wire.ReadMessage[UserTypeFilter](r)}
+		case "org":
+			o.Once(9)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_Org{wire.ReadMessage[v3alpha.IDFilter](r)}
+		case "metadataKey", "metadata_key":
+			o.Once(10)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_MetadataKey{wire.ReadMessage[v3alpha.TextFilter](r)}
+		case "metadata":
+			o.Once(11)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_Metadata{wire.ReadMessage[MetadataFilter](r)}
+		case "creationDate", "creation_date":
+			o.Once(12)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_CreationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		case "changeDate", "change_date":
+			o.Once(13)
+			o.One(&ofFilter)
+			m.Filter = &UserSearchFilter_ChangeDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *LoginNameFilter) AppendJSON(b []byte) []byte {
@@ -757,6 +1224,22 @@ func (m *LoginNameFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *LoginNameFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "loginName", "login_name":
+			o.Once(0)
+			m.LoginName = r.String()
+		case "method":
+			o.Once(1)
+			m.Method = v3alpha.TextFilterMethod(r.Enum("TextFilterMethod", v3alpha.TextFilterMethod_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -780,6 +1263,21 @@ func (m *InEmailsFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *InEmailsFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "emails":
+			o.Once(0)
+			for a := r.Array(); a.Next(); {
+				m.Emails = append(m.Emails, r.String())
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserStateFilter) AppendJSON(b []byte) []byte {
@@ -794,6 +1292,19 @@ func (m *UserStateFilter) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *UserStateFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "state":
+			o.Once(0)
+			m.State = UserState(r.Enum("UserState", UserState_value))
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *UserTypeFilter) AppendJSON(b []byte) []byte {
@@ -806,6 +1317,19 @@ func (m *UserTypeFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *UserTypeFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "type":
+			o.Once(0)
+			m.Type = UserType(r.Enum("UserType", UserType_value))
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -823,4 +1347,20 @@ func (m *MetadataFilter) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *MetadataFilter) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "key":
+			o.Once(0)
+			m.Key = r.String()
+		case "value":
+			o.Once(1)
+			m.Value = r.Bytes()
+		default:
+			o.Unknown()
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	connect "connectrpc.com/connect"
 	context "context"
 	wire "github.com/writ-id/writ/contracts/generate/wire"
+	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	grpc "google.golang.org/grpc"
 )
 
@@ -144,31 +145,400 @@ func (s *serviceUsersChained) DeleteClientSecret(ctx context.Context, req *Delet
 }
 
 // MountServiceUsers serves server behind chain on every transport of t.
-func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc.UnaryServerInterceptor) error {
+func MountServiceUsers(t *wire.Transports, server ServiceUsersServer, chain grpc.UnaryServerInterceptor) {
 	s := &serviceUsersChained{server: server, chain: chain}
 	t.GRPC.RegisterService(&ServiceUsers_ServiceDesc, s)
 	t.Web(ServiceUsers_CreateUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_CreateUser_FullMethodName, s.CreateUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users", Method: ServiceUsers_CreateUser_FullMethodName,
+		Body: "user", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateUserRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			default:
+				q.Unknown()
+			}
+		}
+		in.Message(wire.Set(&req.User))
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateUser(ctx, req)
+	})
 	t.Web(ServiceUsers_PatchUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_PatchUser_FullMethodName, s.PatchUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PATCH", Pattern: "/resources/v3alpha/users/{id}", Method: ServiceUsers_PatchUser_FullMethodName,
+		Body: "user", Without: "{}",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &PatchUserRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.User))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.PatchUser(ctx, req)
+	})
 	t.Web(ServiceUsers_DeleteUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeleteUser_FullMethodName, s.DeleteUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/users/{id}", Method: ServiceUsers_DeleteUser_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteUserRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteUser(ctx, req)
+	})
 	t.Web(ServiceUsers_GetUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_GetUser_FullMethodName, s.GetUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "GET", Pattern: "/resources/v3alpha/users/{id}", Method: ServiceUsers_GetUser_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &GetUserRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.GetUser(ctx, req)
+	})
 	t.Web(ServiceUsers_SearchUsers_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SearchUsers_FullMethodName, s.SearchUsers, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/_search", Method: ServiceUsers_SearchUsers_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchUsersRequest{}
+		var ofOwner string
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "ctx.system":
+				q.Once(0)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+			case "ctx.instanceId", "ctx.instance_id":
+				q.Once(1)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+			case "ctx.instanceDomain", "ctx.instance_domain":
+				q.Once(2)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+			case "ctx.orgId", "ctx.org_id":
+				q.Once(3)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+			case "ctx.orgDomain", "ctx.org_domain":
+				q.Once(4)
+				q.One(&ofOwner)
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+			case "query.offset":
+				q.Once(5)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(6)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(7)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(8)
+				req.SortingColumn = UserFieldName(q.Enum("UserFieldName", UserFieldName_value, UserFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[UserSearchFilter](in)
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchUsers(ctx, req)
+	})
 	t.Web(ServiceUsers_DeactivateUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeactivateUser_FullMethodName, s.DeactivateUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{id}/_deactivate", Method: ServiceUsers_DeactivateUser_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeactivateUserRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeactivateUser(ctx, req)
+	})
 	t.Web(ServiceUsers_ActivateUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_ActivateUser_FullMethodName, s.ActivateUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{id}/_activate", Method: ServiceUsers_ActivateUser_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &ActivateUserRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.ActivateUser(ctx, req)
+	})
 	t.Web(ServiceUsers_LockUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_LockUser_FullMethodName, s.LockUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{id}/_lock", Method: ServiceUsers_LockUser_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &LockUserRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.LockUser(ctx, req)
+	})
 	t.Web(ServiceUsers_UnlockUser_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_UnlockUser_FullMethodName, s.UnlockUser, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{id}/_unlock", Method: ServiceUsers_UnlockUser_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &UnlockUserRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.UnlockUser(ctx, req)
+	})
 	t.Web(ServiceUsers_SetPassword_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SetPassword_FullMethodName, s.SetPassword, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{id}/password", Method: ServiceUsers_SetPassword_FullMethodName,
+		Body: "newPassword", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetPasswordRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.NewPassword))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetPassword(ctx, req)
+	})
 	t.Web(ServiceUsers_SetUserMetadata_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SetUserMetadata_FullMethodName, s.SetUserMetadata, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "PUT", Pattern: "/resources/v3alpha/users/{user_id}/metadata/{key}", Method: ServiceUsers_SetUserMetadata_FullMethodName,
+		Body: "metadata", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetUserMetadataRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Metadata))
+		req.UserId = in.Path("user_id")
+		req.Key = in.Path("key")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetUserMetadata(ctx, req)
+	})
 	t.Web(ServiceUsers_DeleteUserMetadata_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeleteUserMetadata_FullMethodName, s.DeleteUserMetadata, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/users/{user_id}/metadata/{key}", Method: ServiceUsers_DeleteUserMetadata_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteUserMetadataRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.Key = in.Path("key")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteUserMetadata(ctx, req)
+	})
 	t.Web(ServiceUsers_SearchUserMetadata_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SearchUserMetadata_FullMethodName, s.SearchUserMetadata, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{user_id}/metadata/_search", Method: ServiceUsers_SearchUserMetadata_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchUserMetadataRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(3)
+				req.SortingColumn = UserMetadataFieldName(q.Enum("UserMetadataFieldName", UserMetadataFieldName_value, UserMetadataFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[UserMetadataSearchFilter](in)
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchUserMetadata(ctx, req)
+	})
 	t.Web(ServiceUsers_CreatePersonalAccessToken_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_CreatePersonalAccessToken_FullMethodName, s.CreatePersonalAccessToken, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{user_id}/pats", Method: ServiceUsers_CreatePersonalAccessToken_FullMethodName,
+		Body: "pat", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreatePersonalAccessTokenRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Pat))
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreatePersonalAccessToken(ctx, req)
+	})
 	t.Web(ServiceUsers_DeletePersonalAccessToken_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeletePersonalAccessToken_FullMethodName, s.DeletePersonalAccessToken, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/users/{user_id}/pats/{id}", Method: ServiceUsers_DeletePersonalAccessToken_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeletePersonalAccessTokenRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeletePersonalAccessToken(ctx, req)
+	})
 	t.Web(ServiceUsers_SearchPersonalAccessTokens_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SearchPersonalAccessTokens_FullMethodName, s.SearchPersonalAccessTokens, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{user_id}/pats/_search", Method: ServiceUsers_SearchPersonalAccessTokens_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchPersonalAccessTokensRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(3)
+				req.SortingColumn = PersonalAccessTokenFieldName(q.Enum("PersonalAccessTokenFieldName", PersonalAccessTokenFieldName_value, PersonalAccessTokenFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[PersonalAccessTokenSearchFilter](in)
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchPersonalAccessTokens(ctx, req)
+	})
 	t.Web(ServiceUsers_CreateMachineKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_CreateMachineKey_FullMethodName, s.CreateMachineKey, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{user_id}/keys", Method: ServiceUsers_CreateMachineKey_FullMethodName,
+		Body: "key", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &CreateMachineKeyRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Key))
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.CreateMachineKey(ctx, req)
+	})
 	t.Web(ServiceUsers_DeleteMachineKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeleteMachineKey_FullMethodName, s.DeleteMachineKey, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/users/{user_id}/keys/{id}", Method: ServiceUsers_DeleteMachineKey_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteMachineKeyRequest{}
+		in.NoQuery()
+		req.UserId = in.Path("user_id")
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteMachineKey(ctx, req)
+	})
 	t.Web(ServiceUsers_SearchMachineKeys_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SearchMachineKeys_FullMethodName, s.SearchMachineKeys, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{user_id}/keys/_search", Method: ServiceUsers_SearchMachineKeys_FullMethodName,
+		Body: "filters", Without: "[]",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SearchMachineKeysRequest{}
+		for q := in.Query(); q.Next(); {
+			switch q.Name {
+			case "query.offset":
+				q.Once(0)
+				wire.Set(&req.Query).Offset = q.Uint(64)
+			case "query.limit":
+				q.Once(1)
+				wire.Set(&req.Query).Limit = uint32(q.Uint(32))
+			case "query.asc":
+				q.Once(2)
+				wire.Set(&req.Query).Asc = q.Bool()
+			case "sortingColumn", "sorting_column":
+				q.Once(3)
+				req.SortingColumn = MachineKeyFieldName(q.Enum("MachineKeyFieldName", MachineKeyFieldName_value, MachineKeyFieldName_name))
+			default:
+				q.Unknown()
+			}
+		}
+		req.Filters = wire.List[MachineKeySearchFilter](in)
+		req.UserId = in.Path("user_id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SearchMachineKeys(ctx, req)
+	})
 	t.Web(ServiceUsers_SetClientSecret_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_SetClientSecret_FullMethodName, s.SetClientSecret, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/users/{id}/secret", Method: ServiceUsers_SetClientSecret_FullMethodName,
+		Body: "secret", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &SetClientSecretRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Secret))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.SetClientSecret(ctx, req)
+	})
 	t.Web(ServiceUsers_DeleteClientSecret_FullMethodName, connect.NewUnaryHandlerSimple(ServiceUsers_DeleteClientSecret_FullMethodName, s.DeleteClientSecret, t.WebOptions...))
-	return RegisterServiceUsersHandlerServer(context.Background(), t.REST(ServiceUsers_ServiceDesc.ServiceName), s)
+	t.REST(&wire.Route{
+		Verb: "DELETE", Pattern: "/resources/v3alpha/users/{id}/secret", Method: ServiceUsers_DeleteClientSecret_FullMethodName,
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &DeleteClientSecretRequest{}
+		in.NoQuery()
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.DeleteClientSecret(ctx, req)
+	})
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -190,6 +560,22 @@ func (m *CreateUserRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *CreateUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "user":
+			o.Once(1)
+			m.User = wire.ReadMessage[User](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -227,6 +613,22 @@ func (m *PatchUserRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *PatchUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "user":
+			o.Once(1)
+			m.User = wire.ReadMessage[PatchUser](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *PatchUserResponse) AppendJSON(b []byte) []byte {
@@ -257,6 +659,19 @@ func (m *DeleteUserRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeleteUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeleteUserResponse) AppendJSON(b []byte) []byte {
@@ -285,6 +700,19 @@ func (m *GetUserRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *GetUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -337,6 +765,30 @@ func (m *SearchUsersRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *SearchUsersRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "ctx":
+			o.Once(0)
+			m.Ctx = wire.ReadMessage[v3alpha.RequestContext](r)
+		case "query":
+			o.Once(1)
+			m.Query = wire.ReadMessage[v3alpha.ListQuery](r)
+		case "sortingColumn", "sorting_column":
+			o.Once(2)
+			m.SortingColumn = UserFieldName(r.Enum("UserFieldName", UserFieldName_value))
+		case "filters":
+			o.Once(3)
+			for a := r.Array(); a.Next(); {
+				m.Filters = append(m.Filters, wire.ReadMessage[UserSearchFilter](r))
+			}
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *SearchUsersResponse) AppendJSON(b []byte) []byte {
@@ -380,6 +832,19 @@ func (m *DeactivateUserRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *DeactivateUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *DeactivateUserResponse) AppendJSON(b []byte) []byte {
@@ -408,6 +873,19 @@ func (m *ActivateUserRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *ActivateUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -440,6 +918,19 @@ func (m *LockUserRequest) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
+// ReadJSON implements wire.Decoder.
+func (m *LockUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
 func (m *LockUserResponse) AppendJSON(b []byte) []byte {
@@ -468,6 +959,19 @@ func (m *UnlockUserRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *UnlockUserRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
@@ -503,6 +1007,22 @@ func (m *SetPasswordRequest) AppendJSON(b []byte) []byte {
 		b = b[:len(b)-1]
 	} // the last comma
 	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SetPasswordRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "newPassword", "new_password":
+			o.Once(1)
+			m.NewPassword = wire.ReadMessage[SetPassword](r)
+		default:
+			o.Unknown()
+		}
+	}
 }
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

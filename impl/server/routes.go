@@ -1,0 +1,90 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/writ-id/writ/contracts/generate/wire"
+	oauthapi "github.com/writ-id/writ/gen/oauth"
+	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/form"
+	"github.com/writ-id/writ/impl/message"
+	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/reference"
+)
+
+// routes returns what serves HTTP: all that the process serves is on this page. Each
+// group says, in order, which steps its requests take. Two routes for the same requests
+// are an error.
+func (s *Server) routes(services *Services, contract *reference.Handler) (handler http.Handler, err error) {
+	t := &table{http.NewServeMux(), map[string]*path{}}
+	defer func() {
+		if conflict := recover(); conflict != nil { // of http.ServeMux, or of the table
+			err = fmt.Errorf("server: two routes are for the same requests: %v", conflict)
+		}
+	}()
+
+	// For who looks after the node, and the documents, which know no tenant.
+	documents := &group{table: t}
+	documents.any("/livez", http.HandlerFunc(serveLive))
+	documents.any("/debug/healthz", http.HandlerFunc(serveLive))
+	documents.any("/readyz", http.HandlerFunc(s.serveReady))
+	documents.any("/healthz", http.HandlerFunc(s.serveReady))
+	documents.any("/debug/ready", http.HandlerFunc(s.serveReady))
+	documents.any("/schemas/seed.json", http.HandlerFunc(serveSeedSchema))
+	documents.any("/{$}", http.RedirectHandler("/docs", http.StatusFound))
+	for pattern, handler := range contract.Routes() { // /docs, /openapi.json, /proto, …
+		documents.any(pattern, handler)
+	}
+	if s.Dev != nil {
+		dev := &group{table: t, steps: []step{s.Dev.only}}
+		dev.any("/_dev/messages", message.Handler(s.DB))
+		dev.any("/_dev/clock", s.Dev.Clock)
+		dev.any("/_dev/database", http.HandlerFunc(s.Dev.serveDatabase))
+	}
+
+	// The OpenID provider: the operations of contracts/openapi/oauth.yaml.
+	provider := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{
+		s.known, compressDocuments, s.receive(form.MaxBytes), inTime, s.crossOrigin,
+	}}
+	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
+		BaseRouter: provider, Middlewares: []oauthapi.MiddlewareFunc{s.admitted}, ErrorHandlerFunc: s.refuseParameter,
+	})
+
+	// Its pages.
+	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}
+	pages.any("/login", s.pages.Handler(s.public))
+	pages.any("/login/", s.pages.Handler(s.public))
+
+	// The resource API: REST by google.api.http of contracts/proto; gRPC-web, Connect
+	// and, where net/http speaks HTTP/2, gRPC by the names of the methods.
+	rest := &group{table: t, refuse: refuseMethod, steps: []step{
+		s.known, s.crossOrigin, notStored, compressed, spelled, s.receive(policy.MaxRequestBytes),
+	}}
+	calls := &group{table: t, steps: []step{
+		s.known, s.crossOrigin, notStored, spelled, s.receive(maxWebBytes),
+	}}
+	services.mount(&wire.Transports{
+		GRPC:       s.grpc,
+		REST:       func(route *wire.Route, serve wire.Serve) { rest.on(route.Verb, route.Pattern, s.rest(route, serve)) },
+		Web:        func(procedure string, handler http.Handler) { calls.any(procedure, serveRPC(handler)) },
+		WebOptions: webOptions(),
+	}, s.chain.Intercept)
+
+	t.share()
+
+	// Everything else is nowhere.
+	nowhere := through(http.HandlerFunc(s.serveNowhere), s.known, s.crossOrigin, notStored)
+	t.mux.Handle("/", nowhere)
+	return through(t.mux, s.noted, s.recovered, plain(nowhere)), nil
+}
+
+// refuseMethod refuses a method that a path of the resource API does not have.
+func refuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
+	w.Header().Set("Allow", allowed)
+	writeFault(w, fault.New(fault.MethodNotAllowed, "METHOD_NOT_ALLOWED", "%s is not allowed here, only %s", r.Method, allowed))
+}
+
+func (s *Server) refuseParameter(w http.ResponseWriter, r *http.Request, err error) {
+	s.refuse(w, r, fault.Invalid("INVALID_PARAMETER", "", "%v", err))
+}
