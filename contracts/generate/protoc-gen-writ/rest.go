@@ -180,7 +180,7 @@ func generateParameter(g *protogen.GeneratedFile, index int, one parameter) erro
 	switch {
 	case isChoice(last):
 		g.P("q.One(&", oneofName(last), ")")
-		g.P(at, ".", last.Oneof.GoName, " = &", last.GoIdent, "{", read, "}")
+		g.P(at, ".", last.Oneof.GoName, " = &", last.GoIdent, "{", last.GoName, ": ", read, "}")
 	case last.Desc.IsList():
 		g.P(at, ".", last.GoName, " = append(", at, ".", last.GoName, ", ", read, ")")
 	case last.Desc.HasOptionalKeyword():

@@ -140,23 +140,23 @@ func MountServiceOrganizations(t *wire.Transports, server ServiceOrganizationsSe
 			case "ctx.system":
 				q.Once(0)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{q.Bool()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_System{System: q.Bool()}
 			case "ctx.instanceId", "ctx.instance_id":
 				q.Once(1)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceId{InstanceId: q.String()}
 			case "ctx.instanceDomain", "ctx.instance_domain":
 				q.Once(2)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_InstanceDomain{InstanceDomain: q.String()}
 			case "ctx.orgId", "ctx.org_id":
 				q.Once(3)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgId{OrgId: q.String()}
 			case "ctx.orgDomain", "ctx.org_domain":
 				q.Once(4)
 				q.One(&ofOwner)
-				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{q.String()}
+				wire.Set(&req.Ctx).Owner = &v3alpha.RequestContext_OrgDomain{OrgDomain: q.String()}
 			case "query.offset":
 				q.Once(5)
 				wire.Set(&req.Query).Offset = q.Uint(64)
