@@ -136,7 +136,7 @@ func generateReadField(g *protogen.GeneratedFile, field *protogen.Field) error {
 		g.P("m.", field.GoName, " = append(m.", field.GoName, ", ", read, ")")
 		g.P("}")
 	case isChoice(field):
-		g.P("m.", field.Oneof.GoName, " = &", field.GoIdent, "{", read, "}")
+		g.P("m.", field.Oneof.GoName, " = &", field.GoIdent, "{", field.GoName, ": ", read, "}")
 	case field.Desc.HasOptionalKeyword() && field.Message == nil && field.Desc.Kind() != protoreflect.BytesKind:
 		g.P("m.", field.GoName, " = new(", read, ")")
 	default:

@@ -127,19 +127,19 @@ func (m *Condition) ReadJSON(r *wire.Reader) {
 		case "request":
 			o.Once(0)
 			o.One(&ofConditionType)
-			m.ConditionType = &Condition_Request{wire.ReadMessage[RequestExecution](r)}
+			m.ConditionType = &Condition_Request{Request: wire.ReadMessage[RequestExecution](r)}
 		case "response":
 			o.Once(1)
 			o.One(&ofConditionType)
-			m.ConditionType = &Condition_Response{wire.ReadMessage[ResponseExecution](r)}
+			m.ConditionType = &Condition_Response{Response: wire.ReadMessage[ResponseExecution](r)}
 		case "function":
 			o.Once(2)
 			o.One(&ofConditionType)
-			m.ConditionType = &Condition_Function{r.String()}
+			m.ConditionType = &Condition_Function{Function: r.String()}
 		case "event":
 			o.Once(3)
 			o.One(&ofConditionType)
-			m.ConditionType = &Condition_Event{wire.ReadMessage[EventExecution](r)}
+			m.ConditionType = &Condition_Event{Event: wire.ReadMessage[EventExecution](r)}
 		default:
 			o.Unknown()
 		}
@@ -180,15 +180,15 @@ func (m *RequestExecution) ReadJSON(r *wire.Reader) {
 		case "method":
 			o.Once(0)
 			o.One(&ofCondition)
-			m.Condition = &RequestExecution_Method{r.String()}
+			m.Condition = &RequestExecution_Method{Method: r.String()}
 		case "service":
 			o.Once(1)
 			o.One(&ofCondition)
-			m.Condition = &RequestExecution_Service{r.String()}
+			m.Condition = &RequestExecution_Service{Service: r.String()}
 		case "all":
 			o.Once(2)
 			o.One(&ofCondition)
-			m.Condition = &RequestExecution_All{r.Bool()}
+			m.Condition = &RequestExecution_All{All: r.Bool()}
 		default:
 			o.Unknown()
 		}
@@ -229,15 +229,15 @@ func (m *ResponseExecution) ReadJSON(r *wire.Reader) {
 		case "method":
 			o.Once(0)
 			o.One(&ofCondition)
-			m.Condition = &ResponseExecution_Method{r.String()}
+			m.Condition = &ResponseExecution_Method{Method: r.String()}
 		case "service":
 			o.Once(1)
 			o.One(&ofCondition)
-			m.Condition = &ResponseExecution_Service{r.String()}
+			m.Condition = &ResponseExecution_Service{Service: r.String()}
 		case "all":
 			o.Once(2)
 			o.One(&ofCondition)
-			m.Condition = &ResponseExecution_All{r.Bool()}
+			m.Condition = &ResponseExecution_All{All: r.Bool()}
 		default:
 			o.Unknown()
 		}
@@ -278,15 +278,15 @@ func (m *EventExecution) ReadJSON(r *wire.Reader) {
 		case "event":
 			o.Once(0)
 			o.One(&ofCondition)
-			m.Condition = &EventExecution_Event{r.String()}
+			m.Condition = &EventExecution_Event{Event: r.String()}
 		case "group":
 			o.Once(1)
 			o.One(&ofCondition)
-			m.Condition = &EventExecution_Group{r.String()}
+			m.Condition = &EventExecution_Group{Group: r.String()}
 		case "all":
 			o.Once(2)
 			o.One(&ofCondition)
-			m.Condition = &EventExecution_All{r.Bool()}
+			m.Condition = &EventExecution_All{All: r.Bool()}
 		default:
 			o.Unknown()
 		}
@@ -332,19 +332,19 @@ func (m *ExecutionSearchFilter) ReadJSON(r *wire.Reader) {
 		case "inConditions", "in_conditions":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &ExecutionSearchFilter_InConditions{wire.ReadMessage[InConditionsFilter](r)}
+			m.Filter = &ExecutionSearchFilter_InConditions{InConditions: wire.ReadMessage[InConditionsFilter](r)}
 		case "executionType", "execution_type":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &ExecutionSearchFilter_ExecutionType{wire.ReadMessage[ExecutionTypeFilter](r)}
+			m.Filter = &ExecutionSearchFilter_ExecutionType{ExecutionType: wire.ReadMessage[ExecutionTypeFilter](r)}
 		case "target":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &ExecutionSearchFilter_Target{wire.ReadMessage[TargetFilter](r)}
+			m.Filter = &ExecutionSearchFilter_Target{Target: wire.ReadMessage[TargetFilter](r)}
 		case "include":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &ExecutionSearchFilter_Include{wire.ReadMessage[IncludeFilter](r)}
+			m.Filter = &ExecutionSearchFilter_Include{Include: wire.ReadMessage[IncludeFilter](r)}
 		default:
 			o.Unknown()
 		}

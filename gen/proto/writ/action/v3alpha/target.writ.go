@@ -60,22 +60,22 @@ func (m *Target) ReadJSON(r *wire.Reader) {
 		case "restWebhook", "rest_webhook":
 			o.Once(1)
 			o.One(&ofTargetType)
-			m.TargetType = &Target_RestWebhook{wire.ReadMessage[RestWebhook](r)}
+			m.TargetType = &Target_RestWebhook{RestWebhook: wire.ReadMessage[RestWebhook](r)}
 		case "restRequestResponse", "rest_request_response":
 			o.Once(2)
 			o.One(&ofTargetType)
-			m.TargetType = &Target_RestRequestResponse{wire.ReadMessage[RestRequestResponse](r)}
+			m.TargetType = &Target_RestRequestResponse{RestRequestResponse: wire.ReadMessage[RestRequestResponse](r)}
 		case "timeout":
 			o.Once(3)
 			m.Timeout = r.Duration()
 		case "isAsync", "is_async":
 			o.Once(4)
 			o.One(&ofExecutionType)
-			m.ExecutionType = &Target_IsAsync{r.Bool()}
+			m.ExecutionType = &Target_IsAsync{IsAsync: r.Bool()}
 		case "interruptOnError", "interrupt_on_error":
 			o.Once(5)
 			o.One(&ofExecutionType)
-			m.ExecutionType = &Target_InterruptOnError{r.Bool()}
+			m.ExecutionType = &Target_InterruptOnError{InterruptOnError: r.Bool()}
 		default:
 			o.Unknown()
 		}
@@ -135,22 +135,22 @@ func (m *PatchTarget) ReadJSON(r *wire.Reader) {
 		case "restWebhook", "rest_webhook":
 			o.Once(1)
 			o.One(&ofTargetType)
-			m.TargetType = &PatchTarget_RestWebhook{wire.ReadMessage[RestWebhook](r)}
+			m.TargetType = &PatchTarget_RestWebhook{RestWebhook: wire.ReadMessage[RestWebhook](r)}
 		case "restRequestResponse", "rest_request_response":
 			o.Once(2)
 			o.One(&ofTargetType)
-			m.TargetType = &PatchTarget_RestRequestResponse{wire.ReadMessage[RestRequestResponse](r)}
+			m.TargetType = &PatchTarget_RestRequestResponse{RestRequestResponse: wire.ReadMessage[RestRequestResponse](r)}
 		case "timeout":
 			o.Once(3)
 			m.Timeout = r.Duration()
 		case "isAsync", "is_async":
 			o.Once(4)
 			o.One(&ofExecutionType)
-			m.ExecutionType = &PatchTarget_IsAsync{r.Bool()}
+			m.ExecutionType = &PatchTarget_IsAsync{IsAsync: r.Bool()}
 		case "interruptOnError", "interrupt_on_error":
 			o.Once(5)
 			o.One(&ofExecutionType)
-			m.ExecutionType = &PatchTarget_InterruptOnError{r.Bool()}
+			m.ExecutionType = &PatchTarget_InterruptOnError{InterruptOnError: r.Bool()}
 		default:
 			o.Unknown()
 		}
@@ -261,11 +261,11 @@ func (m *TargetSearchFilter) ReadJSON(r *wire.Reader) {
 		case "name":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &TargetSearchFilter_Name{wire.ReadMessage[TargetNameFilter](r)}
+			m.Filter = &TargetSearchFilter_Name{Name: wire.ReadMessage[TargetNameFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &TargetSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &TargetSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -366,11 +366,11 @@ func (m *App) ReadJSON(r *wire.Reader) {
 		case "oidc":
 			o.Once(2)
 			o.One(&ofConfig)
-			m.Config = &App_Oidc{wire.ReadMessage[OIDCConfig](r)}
+			m.Config = &App_Oidc{Oidc: wire.ReadMessage[OIDCConfig](r)}
 		case "api":
 			o.Once(3)
 			o.One(&ofConfig)
-			m.Config = &App_Api{wire.ReadMessage[APIConfig](r)}
+			m.Config = &App_Api{Api: wire.ReadMessage[APIConfig](r)}
 		default:
 			o.Unknown()
 		}
@@ -414,11 +414,11 @@ func (m *PatchApp) ReadJSON(r *wire.Reader) {
 		case "oidc":
 			o.Once(1)
 			o.One(&ofConfig)
-			m.Config = &PatchApp_Oidc{wire.ReadMessage[PatchOIDCConfig](r)}
+			m.Config = &PatchApp_Oidc{Oidc: wire.ReadMessage[PatchOIDCConfig](r)}
 		case "api":
 			o.Once(2)
 			o.One(&ofConfig)
-			m.Config = &PatchApp_Api{wire.ReadMessage[PatchAPIConfig](r)}
+			m.Config = &PatchApp_Api{Api: wire.ReadMessage[PatchAPIConfig](r)}
 		default:
 			o.Unknown()
 		}
@@ -1155,27 +1155,27 @@ func (m *AppSearchFilter) ReadJSON(r *wire.Reader) {
 		case "name":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &AppSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+			m.Filter = &AppSearchFilter_Name{Name: wire.ReadMessage[v3alpha.NameFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &AppSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &AppSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "projectId", "project_id":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &AppSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &AppSearchFilter_ProjectId{ProjectId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "clientId", "client_id":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &AppSearchFilter_ClientId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &AppSearchFilter_ClientId{ClientId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "state":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &AppSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &AppSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		case "type":
 			o.Once(5)
 			o.One(&ofFilter)
-			m.Filter = &AppSearchFilter_Type{wire.ReadMessage[AppTypeFilter](r)}
+			m.Filter = &AppSearchFilter_Type{Type: wire.ReadMessage[AppTypeFilter](r)}
 		default:
 			o.Unknown()
 		}
@@ -1900,11 +1900,11 @@ func (m *AppKeySearchFilter) ReadJSON(r *wire.Reader) {
 		case "inIds", "in_ids":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &AppKeySearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &AppKeySearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "expirationDate", "expiration_date":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &AppKeySearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &AppKeySearchFilter_ExpirationDate{ExpirationDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		default:
 			o.Unknown()
 		}

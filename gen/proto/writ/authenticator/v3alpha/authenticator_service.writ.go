@@ -272,15 +272,15 @@ func (m *OTPPhone) ReadJSON(r *wire.Reader) {
 		case "sendCode", "send_code":
 			o.Once(1)
 			o.One(&ofVerification)
-			m.Verification = &OTPPhone_SendCode{wire.ReadMessage[OTPSendCode](r)}
+			m.Verification = &OTPPhone_SendCode{SendCode: wire.ReadMessage[OTPSendCode](r)}
 		case "returnCode", "return_code":
 			o.Once(2)
 			o.One(&ofVerification)
-			m.Verification = &OTPPhone_ReturnCode{wire.ReadMessage[OTPReturnCode](r)}
+			m.Verification = &OTPPhone_ReturnCode{ReturnCode: wire.ReadMessage[OTPReturnCode](r)}
 		case "isVerified", "is_verified":
 			o.Once(3)
 			o.One(&ofVerification)
-			m.Verification = &OTPPhone_IsVerified{r.Bool()}
+			m.Verification = &OTPPhone_IsVerified{IsVerified: r.Bool()}
 		default:
 			o.Unknown()
 		}
@@ -327,15 +327,15 @@ func (m *OTPEmail) ReadJSON(r *wire.Reader) {
 		case "sendCode", "send_code":
 			o.Once(1)
 			o.One(&ofVerification)
-			m.Verification = &OTPEmail_SendCode{wire.ReadMessage[OTPSendCode](r)}
+			m.Verification = &OTPEmail_SendCode{SendCode: wire.ReadMessage[OTPSendCode](r)}
 		case "returnCode", "return_code":
 			o.Once(2)
 			o.One(&ofVerification)
-			m.Verification = &OTPEmail_ReturnCode{wire.ReadMessage[OTPReturnCode](r)}
+			m.Verification = &OTPEmail_ReturnCode{ReturnCode: wire.ReadMessage[OTPReturnCode](r)}
 		case "isVerified", "is_verified":
 			o.Once(3)
 			o.One(&ofVerification)
-			m.Verification = &OTPEmail_IsVerified{r.Bool()}
+			m.Verification = &OTPEmail_IsVerified{IsVerified: r.Bool()}
 		default:
 			o.Unknown()
 		}

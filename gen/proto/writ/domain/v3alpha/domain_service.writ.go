@@ -354,19 +354,19 @@ func (m *DomainSearchFilter) ReadJSON(r *wire.Reader) {
 		case "domain":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &DomainSearchFilter_Domain{Domain: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &DomainSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "isVerified", "is_verified":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_IsVerified{wire.ReadMessage[v3alpha.BoolFilter](r)}
+			m.Filter = &DomainSearchFilter_IsVerified{IsVerified: wire.ReadMessage[v3alpha.BoolFilter](r)}
 		case "isPrimary", "is_primary":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &DomainSearchFilter_IsPrimary{wire.ReadMessage[v3alpha.BoolFilter](r)}
+			m.Filter = &DomainSearchFilter_IsPrimary{IsPrimary: wire.ReadMessage[v3alpha.BoolFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -977,19 +977,19 @@ func (m *RoleSearchFilter) ReadJSON(r *wire.Reader) {
 		case "projectId", "project_id":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &RoleSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &RoleSearchFilter_ProjectId{ProjectId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "key":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &RoleSearchFilter_Key{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &RoleSearchFilter_Key{Key: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "displayName", "display_name":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &RoleSearchFilter_DisplayName{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &RoleSearchFilter_DisplayName{DisplayName: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &RoleSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &RoleSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		default:
 			o.Unknown()
 		}
@@ -1309,23 +1309,23 @@ func (m *ProjectGrantSearchFilter) ReadJSON(r *wire.Reader) {
 		case "projectId", "project_id":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &ProjectGrantSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &ProjectGrantSearchFilter_ProjectId{ProjectId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "grantedOrgId", "granted_org_id":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &ProjectGrantSearchFilter_GrantedOrgId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &ProjectGrantSearchFilter_GrantedOrgId{GrantedOrgId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "roleKey", "role_key":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &ProjectGrantSearchFilter_RoleKey{wire.ReadMessage[RoleKeyFilter](r)}
+			m.Filter = &ProjectGrantSearchFilter_RoleKey{RoleKey: wire.ReadMessage[RoleKeyFilter](r)}
 		case "state":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &ProjectGrantSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &ProjectGrantSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &ProjectGrantSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &ProjectGrantSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		default:
 			o.Unknown()
 		}
@@ -1741,31 +1741,31 @@ func (m *UserGrantSearchFilter) ReadJSON(r *wire.Reader) {
 		case "userId", "user_id":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &UserGrantSearchFilter_UserId{UserId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "projectId", "project_id":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_ProjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &UserGrantSearchFilter_ProjectId{ProjectId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "projectGrantId", "project_grant_id":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_ProjectGrantId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &UserGrantSearchFilter_ProjectGrantId{ProjectGrantId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "orgId", "org_id":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_OrgId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &UserGrantSearchFilter_OrgId{OrgId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "roleKey", "role_key":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_RoleKey{wire.ReadMessage[RoleKeyFilter](r)}
+			m.Filter = &UserGrantSearchFilter_RoleKey{RoleKey: wire.ReadMessage[RoleKeyFilter](r)}
 		case "state":
 			o.Once(5)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &UserGrantSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(6)
 			o.One(&ofFilter)
-			m.Filter = &UserGrantSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &UserGrantSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		default:
 			o.Unknown()
 		}

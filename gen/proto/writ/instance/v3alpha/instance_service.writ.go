@@ -432,19 +432,19 @@ func (m *InstanceSearchFilter) ReadJSON(r *wire.Reader) {
 		case "name":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &InstanceSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+			m.Filter = &InstanceSearchFilter_Name{Name: wire.ReadMessage[v3alpha.NameFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &InstanceSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &InstanceSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "domain":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &InstanceSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &InstanceSearchFilter_Domain{Domain: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "blocked":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &InstanceSearchFilter_Blocked{wire.ReadMessage[v3alpha.BoolFilter](r)}
+			m.Filter = &InstanceSearchFilter_Blocked{Blocked: wire.ReadMessage[v3alpha.BoolFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -356,11 +356,11 @@ func (m *Membership) ReadJSON(r *wire.Reader) {
 		case "projectId", "project_id":
 			o.Once(2)
 			o.One(&ofObject)
-			m.Object = &Membership_ProjectId{r.String()}
+			m.Object = &Membership_ProjectId{ProjectId: r.String()}
 		case "projectGrantId", "project_grant_id":
 			o.Once(3)
 			o.One(&ofObject)
-			m.Object = &Membership_ProjectGrantId{r.String()}
+			m.Object = &Membership_ProjectGrantId{ProjectGrantId: r.String()}
 		default:
 			o.Unknown()
 		}
@@ -482,23 +482,23 @@ func (m *MembershipSearchFilter) ReadJSON(r *wire.Reader) {
 		case "userId", "user_id":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &MembershipSearchFilter_UserId{UserId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &MembershipSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "level":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_Level{wire.ReadMessage[MembershipLevelFilter](r)}
+			m.Filter = &MembershipSearchFilter_Level{Level: wire.ReadMessage[MembershipLevelFilter](r)}
 		case "objectId", "object_id":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_ObjectId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &MembershipSearchFilter_ObjectId{ObjectId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "role":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &MembershipSearchFilter_Role{wire.ReadMessage[RoleFilter](r)}
+			m.Filter = &MembershipSearchFilter_Role{Role: wire.ReadMessage[RoleFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -96,23 +96,23 @@ func (m *RequestContext) ReadJSON(r *wire.Reader) {
 		case "system":
 			o.Once(0)
 			o.One(&ofOwner)
-			m.Owner = &RequestContext_System{r.Bool()}
+			m.Owner = &RequestContext_System{System: r.Bool()}
 		case "instanceId", "instance_id":
 			o.Once(1)
 			o.One(&ofOwner)
-			m.Owner = &RequestContext_InstanceId{r.String()}
+			m.Owner = &RequestContext_InstanceId{InstanceId: r.String()}
 		case "instanceDomain", "instance_domain":
 			o.Once(2)
 			o.One(&ofOwner)
-			m.Owner = &RequestContext_InstanceDomain{r.String()}
+			m.Owner = &RequestContext_InstanceDomain{InstanceDomain: r.String()}
 		case "orgId", "org_id":
 			o.Once(3)
 			o.One(&ofOwner)
-			m.Owner = &RequestContext_OrgId{r.String()}
+			m.Owner = &RequestContext_OrgId{OrgId: r.String()}
 		case "orgDomain", "org_domain":
 			o.Once(4)
 			o.One(&ofOwner)
-			m.Owner = &RequestContext_OrgDomain{r.String()}
+			m.Owner = &RequestContext_OrgDomain{OrgDomain: r.String()}
 		default:
 			o.Unknown()
 		}

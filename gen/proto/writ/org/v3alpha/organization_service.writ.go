@@ -359,19 +359,19 @@ func (m *OrganizationSearchFilter) ReadJSON(r *wire.Reader) {
 		case "name":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+			m.Filter = &OrganizationSearchFilter_Name{Name: wire.ReadMessage[v3alpha.NameFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &OrganizationSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "state":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &OrganizationSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		case "domain":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &OrganizationSearchFilter_Domain{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &OrganizationSearchFilter_Domain{Domain: wire.ReadMessage[v3alpha.TextFilter](r)}
 		default:
 			o.Unknown()
 		}

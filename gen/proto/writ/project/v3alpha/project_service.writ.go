@@ -395,19 +395,19 @@ func (m *ProjectSearchFilter) ReadJSON(r *wire.Reader) {
 		case "name":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &ProjectSearchFilter_Name{wire.ReadMessage[v3alpha.NameFilter](r)}
+			m.Filter = &ProjectSearchFilter_Name{Name: wire.ReadMessage[v3alpha.NameFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &ProjectSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &ProjectSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "state":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &ProjectSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &ProjectSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		case "orgId", "org_id":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &ProjectSearchFilter_OrgId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &ProjectSearchFilter_OrgId{OrgId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		default:
 			o.Unknown()
 		}

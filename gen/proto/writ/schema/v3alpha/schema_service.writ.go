@@ -398,15 +398,15 @@ func (m *UserSchemaSearchFilter) ReadJSON(r *wire.Reader) {
 		case "type":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &UserSchemaSearchFilter_Type{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserSchemaSearchFilter_Type{Type: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "inIds", "in_ids":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &UserSchemaSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &UserSchemaSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "state":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &UserSchemaSearchFilter_State{wire.ReadMessage[v3alpha.StateFilter](r)}
+			m.Filter = &UserSchemaSearchFilter_State{State: wire.ReadMessage[v3alpha.StateFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -431,11 +431,11 @@ func (m *CheckUser) ReadJSON(r *wire.Reader) {
 		case "userId", "user_id":
 			o.Once(0)
 			o.One(&ofSearch)
-			m.Search = &CheckUser_UserId{r.String()}
+			m.Search = &CheckUser_UserId{UserId: r.String()}
 		case "loginName", "login_name":
 			o.Once(1)
 			o.One(&ofSearch)
-			m.Search = &CheckUser_LoginName{r.String()}
+			m.Search = &CheckUser_LoginName{LoginName: r.String()}
 		default:
 			o.Unknown()
 		}
@@ -838,27 +838,27 @@ func (m *SessionSearchFilter) ReadJSON(r *wire.Reader) {
 		case "inIds", "in_ids":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &SessionSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &SessionSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "userId", "user_id":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &SessionSearchFilter_UserId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &SessionSearchFilter_UserId{UserId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "creator":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &SessionSearchFilter_Creator{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &SessionSearchFilter_Creator{Creator: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "creationDate", "creation_date":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &SessionSearchFilter_CreationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &SessionSearchFilter_CreationDate{CreationDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		case "expirationDate", "expiration_date":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &SessionSearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &SessionSearchFilter_ExpirationDate{ExpirationDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		case "fingerprintId", "fingerprint_id":
 			o.Once(5)
 			o.One(&ofFilter)
-			m.Filter = &SessionSearchFilter_FingerprintId{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &SessionSearchFilter_FingerprintId{FingerprintId: wire.ReadMessage[v3alpha.IDFilter](r)}
 		default:
 			o.Unknown()
 		}

@@ -103,11 +103,11 @@ func (m *PersonalAccessTokenSearchFilter) ReadJSON(r *wire.Reader) {
 		case "inIds", "in_ids":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &PersonalAccessTokenSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &PersonalAccessTokenSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "expirationDate", "expiration_date":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &PersonalAccessTokenSearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &PersonalAccessTokenSearchFilter_ExpirationDate{ExpirationDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		default:
 			o.Unknown()
 		}
@@ -215,11 +215,11 @@ func (m *MachineKeySearchFilter) ReadJSON(r *wire.Reader) {
 		case "inIds", "in_ids":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &MachineKeySearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &MachineKeySearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "expirationDate", "expiration_date":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &MachineKeySearchFilter_ExpirationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &MachineKeySearchFilter_ExpirationDate{ExpirationDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		default:
 			o.Unknown()
 		}

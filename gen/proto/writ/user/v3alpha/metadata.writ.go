@@ -81,7 +81,7 @@ func (m *UserMetadataSearchFilter) ReadJSON(r *wire.Reader) {
 		case "key":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &UserMetadataSearchFilter_Key{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserMetadataSearchFilter_Key{Key: wire.ReadMessage[v3alpha.TextFilter](r)}
 		default:
 			o.Unknown()
 		}

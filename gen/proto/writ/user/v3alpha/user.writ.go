@@ -62,11 +62,11 @@ func (m *User) ReadJSON(r *wire.Reader) {
 		case "human":
 			o.Once(2)
 			o.One(&ofType)
-			m.Type = &User_Human{wire.ReadMessage[Human](r)}
+			m.Type = &User_Human{Human: wire.ReadMessage[Human](r)}
 		case "service":
 			o.Once(3)
 			o.One(&ofType)
-			m.Type = &User_Service{wire.ReadMessage[Service](r)}
+			m.Type = &User_Service{Service: wire.ReadMessage[Service](r)}
 		case "schemaId", "schema_id":
 			o.Once(4)
 			m.SchemaId = new(r.String())
@@ -382,11 +382,11 @@ func (m *Password) ReadJSON(r *wire.Reader) {
 		case "plain":
 			o.Once(0)
 			o.One(&ofValue)
-			m.Value = &Password_Plain{r.String()}
+			m.Value = &Password_Plain{Plain: r.String()}
 		case "hash":
 			o.Once(1)
 			o.One(&ofValue)
-			m.Value = &Password_Hash{r.String()}
+			m.Value = &Password_Hash{Hash: r.String()}
 		case "changeRequired", "change_required":
 			o.Once(2)
 			m.ChangeRequired = r.Bool()
@@ -433,11 +433,11 @@ func (m *SetPassword) ReadJSON(r *wire.Reader) {
 		case "plain":
 			o.Once(0)
 			o.One(&ofValue)
-			m.Value = &SetPassword_Plain{r.String()}
+			m.Value = &SetPassword_Plain{Plain: r.String()}
 		case "hash":
 			o.Once(1)
 			o.One(&ofValue)
-			m.Value = &SetPassword_Hash{r.String()}
+			m.Value = &SetPassword_Hash{Hash: r.String()}
 		case "changeRequired", "change_required":
 			o.Once(2)
 			m.ChangeRequired = r.Bool()
@@ -536,11 +536,11 @@ func (m *PatchUser) ReadJSON(r *wire.Reader) {
 		case "human":
 			o.Once(1)
 			o.One(&ofType)
-			m.Type = &PatchUser_Human{wire.ReadMessage[PatchHuman](r)}
+			m.Type = &PatchUser_Human{Human: wire.ReadMessage[PatchHuman](r)}
 		case "service":
 			o.Once(2)
 			o.One(&ofType)
-			m.Type = &PatchUser_Service{wire.ReadMessage[PatchService](r)}
+			m.Type = &PatchUser_Service{Service: wire.ReadMessage[PatchService](r)}
 		case "schemaId", "schema_id":
 			o.Once(3)
 			m.SchemaId = new(r.String())
@@ -1150,59 +1150,59 @@ func (m *UserSearchFilter) ReadJSON(r *wire.Reader) {
 		case "inIds", "in_ids":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_InIds{wire.ReadMessage[v3alpha.InIDsFilter](r)}
+			m.Filter = &UserSearchFilter_InIds{InIds: wire.ReadMessage[v3alpha.InIDsFilter](r)}
 		case "username":
 			o.Once(1)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_Username{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserSearchFilter_Username{Username: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "loginName", "login_name":
 			o.Once(2)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_LoginName{wire.ReadMessage[LoginNameFilter](r)}
+			m.Filter = &UserSearchFilter_LoginName{LoginName: wire.ReadMessage[LoginNameFilter](r)}
 		case "email":
 			o.Once(3)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_Email{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserSearchFilter_Email{Email: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "inEmails", "in_emails":
 			o.Once(4)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_InEmails{wire.ReadMessage[InEmailsFilter](r)}
+			m.Filter = &UserSearchFilter_InEmails{InEmails: wire.ReadMessage[InEmailsFilter](r)}
 		case "phone":
 			o.Once(5)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_Phone{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserSearchFilter_Phone{Phone: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "displayName", "display_name":
 			o.Once(6)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_DisplayName{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserSearchFilter_DisplayName{DisplayName: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "state":
 			o.Once(7)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_State{wire.ReadMessage[UserStateFilter](r)}
+			m.Filter = &UserSearchFilter_State{State: wire.ReadMessage[UserStateFilter](r)}
 		case "type":
 			o.Once(8)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_Type{wire.ReadMessage[UserTypeFilter](r)}
+			m.Filter = &UserSearchFilter_Type{Type: wire.ReadMessage[UserTypeFilter](r)}
 		case "org":
 			o.Once(9)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_Org{wire.ReadMessage[v3alpha.IDFilter](r)}
+			m.Filter = &UserSearchFilter_Org{Org: wire.ReadMessage[v3alpha.IDFilter](r)}
 		case "metadataKey", "metadata_key":
 			o.Once(10)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_MetadataKey{wire.ReadMessage[v3alpha.TextFilter](r)}
+			m.Filter = &UserSearchFilter_MetadataKey{MetadataKey: wire.ReadMessage[v3alpha.TextFilter](r)}
 		case "metadata":
 			o.Once(11)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_Metadata{wire.ReadMessage[MetadataFilter](r)}
+			m.Filter = &UserSearchFilter_Metadata{Metadata: wire.ReadMessage[MetadataFilter](r)}
 		case "creationDate", "creation_date":
 			o.Once(12)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_CreationDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &UserSearchFilter_CreationDate{CreationDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		case "changeDate", "change_date":
 			o.Once(13)
 			o.One(&ofFilter)
-			m.Filter = &UserSearchFilter_ChangeDate{wire.ReadMessage[v3alpha.TimestampFilter](r)}
+			m.Filter = &UserSearchFilter_ChangeDate{ChangeDate: wire.ReadMessage[v3alpha.TimestampFilter](r)}
 		default:
 			o.Unknown()
 		}
