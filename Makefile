@@ -19,7 +19,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 10m
 
-.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-oauth clean needs-go needs-postgres
+.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-oauth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -52,8 +52,8 @@ generate: needs-go $(BIN)/buf $(BIN)/sqlc
 	@$(GO) generate .
 
 generated: generate ## fails when gen/ is not what contracts/ and sql/ make
-	@git diff --exit-code --stat gen sql/queries/generated || { echo "gen/ differs from what contracts/ and sql/ generate: commit the result of 'make generate'" >&2; exit 1; }
-	@test -z "$$(git status --porcelain gen sql/queries/generated)" || { git status --short gen sql/queries/generated; echo "gen/ has files that are not committed" >&2; exit 1; }
+	@git diff --exit-code --stat gen sql || { echo "gen/ or sql/ differs from what contracts/ and sql/ generate: commit the result of 'make generate'" >&2; exit 1; }
+	@test -z "$$(git status --porcelain gen sql)" || { git status --short gen sql; echo "gen/ or sql/ has files that are not committed" >&2; exit 1; }
 
 lint: $(LINT) $(BIN)/buf $(BIN)/squawk
 	@test -d third_party/google || $(MAKE) --no-print-directory generate

@@ -16,7 +16,8 @@ require (
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/jhump/protoreflect/v2 v2.0.0-beta.2
+	github.com/jackc/puddle/v2 v2.2.3
+	github.com/jhump/protoreflect/v2 v2.0.0-beta.2 // the only version with protoprint for protobuf v2; generators alone use it
 	github.com/klauspost/compress v1.20.3
 	github.com/lestrrat-go/jwx/v3 v3.3.0
 	github.com/oapi-codegen/runtime v1.8.0
@@ -51,7 +52,6 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/lestrrat-go/blackmagic v1.0.4 // indirect
 	github.com/lestrrat-go/dsig v1.4.0 // indirect
 	github.com/lestrrat-go/dsig-secp256k1 v1.0.0 // indirect
@@ -80,6 +80,7 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
+// Versions that grpc-gateway and goose ask for and that the proxy lists but does not have.
 exclude (
 	golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e

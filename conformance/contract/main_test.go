@@ -21,7 +21,7 @@ import (
 	"github.com/writ-id/writ/conformance/harness"
 )
 
-func TestMain(m *testing.M) { harness.Main(m, checkInvariants) }
+func TestMain(m *testing.M) { harness.Main(m, checkInvariants, checkCases) }
 
 // suite is one test's view of the server.
 type suite struct {

@@ -87,6 +87,7 @@ func transportsTo(t *testing.T, server *harness.Server, host string) []transport
 		connectJSON{&http.Client{Transport: harness.Guard(base)}, server.Issuer},
 		plain{checked, server.Issuer},
 	}
+	known[0], known[1] = noted{known[0]}, noted{known[1]}
 	transportsOf.known[server.Issuer+" "+host] = known
 	return known
 }
@@ -206,7 +207,7 @@ func (p plain) send(t testing.TB, op *operation, request *http.Request) outcome 
 	if err != nil {
 		return lost(t, p, err)
 	}
-	return ofJSON(t, p, op, response.StatusCode, response.Header, body)
+	return note(op, ofJSON(t, p, op, response.StatusCode, response.Header, body))
 }
 
 // protobuf is a transport that carries the bytes of messages.

@@ -392,7 +392,7 @@ type SearchExecutionsRow struct {
 	Total      int64     `db:"total"`
 }
 
-// As SearchTargets. Several filters on targets or includes must all be met.
+// Several filters on targets or includes must all be met.
 func (q *Queries) SearchExecutions(ctx context.Context, db DBTX, arg SearchExecutionsParams) ([]SearchExecutionsRow, error) {
 	rows, err := db.Query(ctx, searchExecutions,
 		arg.PageLimit,

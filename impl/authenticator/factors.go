@@ -3,7 +3,6 @@ package authenticator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -152,7 +151,7 @@ func once(n int64, err error) error {
 
 // place names where a secret is, for its seal. A user has one TOTP secret.
 func place(instanceID, userID string) string {
-	return fmt.Sprintf("authenticators/%s/%s", instanceID, userID)
+	return secret.Place("authenticators", instanceID, userID)
 }
 
 func (f *Factors) seal(instanceID, userID string, key []byte) ([]byte, error) {

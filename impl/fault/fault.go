@@ -101,10 +101,12 @@ func Invalid(reason, field, format string, args ...any) *Error {
 	return &Error{Kind: InvalidArgument, Reason: reason, Message: message, Fields: []Violation{{field, description}}}
 }
 
-// On returns e with a violation of field by e's own message.
+// On returns e with a violation of field by e's own message. As with Because, e stays
+// what it is: refusals that are always the same are shared.
 func (e *Error) On(field string) *Error {
-	e.Fields = append(e.Fields, Violation{field, e.Message})
-	return e
+	on := *e
+	on.Fields = append(slices.Clip(e.Fields), Violation{field, e.Message})
+	return &on
 }
 
 // Below returns e with the paths of fields as they are from field on: of a request's
@@ -136,8 +138,9 @@ func (e *Error) Below(field, whole string) *Error {
 
 // Because returns e with a cause, which only the log sees.
 func (e *Error) Because(cause error) *Error {
-	e.cause = cause
-	return e
+	because := *e
+	because.cause = cause
+	return &because
 }
 
 // Error implements error.

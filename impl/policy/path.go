@@ -18,7 +18,7 @@ func jsonPath(elements []*validate.FieldPathElement, message protoreflect.Messag
 			if field := message.Fields().ByName(protoreflect.Name(name)); field != nil {
 				name, message = field.JSONName(), field.Message()
 			} else {
-				name, message = lowerCamel(name), nil
+				name, message = LowerCamel(name), nil
 			}
 		}
 		if b.Len() > 0 {
@@ -35,12 +35,11 @@ func jsonPath(elements []*validate.FieldPathElement, message protoreflect.Messag
 	return b.String()
 }
 
-func lowerCamel(snake string) string {
-	words := strings.Split(snake, "_")
-	for i, word := range words[1:] {
-		if word != "" {
-			words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-		}
+// LowerCamel spells words with underscores or spaces as JSON does.
+func LowerCamel(text string) string {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == ' ' })
+	for i, word := range words[min(1, len(words)):] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
 	}
 	return strings.Join(words, "")
 }

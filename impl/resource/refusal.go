@@ -8,12 +8,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/policy"
 )
 
 // IDTaken is the refusal of an ID that is or was in use.
 func (t *Table[R, M]) IDTaken() *fault.Error {
 	of := t.model.Facts()
-	return fault.New(fault.AlreadyExists, upper(of.Kind+"_ID_TAKEN"), "the ID is or was in use").On(lowerCamel(of.Kind) + ".id")
+	return fault.New(fault.AlreadyExists, upper(of.Kind+"_ID_TAKEN"), "the ID is or was in use").On(policy.LowerCamel(of.Kind) + ".id")
 }
 
 // Missing is the refusal of an ID that does not exist for the caller.
@@ -46,24 +47,15 @@ func (t *Table[R, M]) refusal(err error, row *R) error {
 			}
 		}
 		return fault.New(fault.AlreadyExists, upper(of.Kind+"_"+column+"_TAKEN"), "the %s%s is taken by another %s", strings.ReplaceAll(column, "_", " "), value, of.Kind).
-			On(lowerCamel(of.Kind) + "." + lowerCamel(column))
+			On(policy.LowerCamel(of.Kind) + "." + policy.LowerCamel(column))
 	}
 	if target, foreign := strings.CutSuffix(name, "_fkey"); ours && foreign {
 		return fault.New(fault.NotFound, upper(target+"_NOT_FOUND"), "the %s does not exist", strings.ReplaceAll(target, "_", " ")).
-			On(lowerCamel(of.Kind) + "." + lowerCamel(target+"_id"))
+			On(policy.LowerCamel(of.Kind) + "." + policy.LowerCamel(target+"_id"))
 	}
 	return err
 }
 
 func upper(text string) string {
 	return strings.ToUpper(strings.NewReplacer(" ", "_", "-", "_").Replace(text))
-}
-
-// lowerCamel spells words with underscores or spaces as JSON does.
-func lowerCamel(text string) string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == '_' || r == ' ' })
-	for i, word := range words[1:] {
-		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
-	}
-	return strings.Join(words, "")
 }

@@ -22,6 +22,9 @@ type Sealer interface {
 	Open(sealed []byte, context string) ([]byte, error)
 }
 
+// Place names, for its seal, where something sealed is: a table and the keys of the row.
+func Place(table string, keys ...string) string { return table + "/" + strings.Join(keys, "/") }
+
 // Reseal seals anew what is sealed, by the key that seals now.
 func Reseal(sealer Sealer, sealed []byte, context string) ([]byte, error) {
 	plain, err := sealer.Open(sealed, context)

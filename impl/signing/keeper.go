@@ -297,7 +297,7 @@ func (k *Keeper) TendAll(ctx context.Context) error {
 }
 
 // place names where a private key is, for its seal.
-func place(instanceID, id string) string { return "signing_keys/" + instanceID + "/" + id }
+func place(instanceID, id string) string { return secret.Place("signing_keys", instanceID, id) }
 
 // Reseal seals all private keys anew, by the master key that seals now.
 func Reseal(ctx context.Context, s *store.DB, sealer secret.Sealer) (int, error) {

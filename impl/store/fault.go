@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 
 	"github.com/writ-id/writ/impl/fair"
 	"github.com/writ-id/writ/impl/fault"
@@ -37,7 +37,7 @@ func Fault(err error) *fault.Error {
 		return outage(err)
 	case errors.Is(err, context.Canceled):
 		return fault.New(fault.Canceled, "CANCELED", "the call was canceled").Because(err)
-	case err != nil && (strings.Contains(err.Error(), "conn closed") || strings.Contains(err.Error(), "closed pool")):
+	case errors.Is(err, pgconn.ErrConnClosed), errors.Is(err, puddle.ErrClosedPool):
 		return outage(err)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -165,7 +166,7 @@ func (b *Box) first(ctx context.Context, instanceID string) error {
 }
 
 func keyPlace(instanceID string, number int16) string {
-	return fmt.Sprintf("token_keys/%s/%d", instanceID, number)
+	return secret.Place("token_keys", instanceID, strconv.Itoa(int(number)))
 }
 
 // Reseal seals the keys of all instances anew, by the master key that seals now, and

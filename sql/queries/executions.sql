@@ -64,7 +64,7 @@ WHERE i.instance_id = @instance_id AND e.condition_type = @condition_type
 ORDER BY i.execution_id, i.position;
 
 -- name: SearchExecutions :many
--- As SearchTargets. Several filters on targets or includes must all be met.
+-- Several filters on targets or includes must all be met.
 WITH matching AS NOT MATERIALIZED (
     SELECT e.instance_id, e.id, e.sequence, e.creation_date, e.change_date
     FROM executions e

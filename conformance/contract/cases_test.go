@@ -1,0 +1,210 @@
+package contract
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha1"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	goflag "flag"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/conformance/harness"
+)
+
+// answered are the operations that were answered with what they are for, by path.
+var answered sync.Map
+
+// note notes an answer.
+func note(op *operation, got outcome) outcome {
+	if got.refusal == nil {
+		answered.Store(op.path(), true)
+	}
+	return got
+}
+
+// noted is a transport that notes what is answered.
+type noted struct{ transport }
+
+// call implements transport.
+func (n noted) call(t testing.TB, ctx context.Context, token string, req proto.Message) outcome {
+	t.Helper()
+	return note(operationOf(req), n.transport.call(t, ctx, token, req))
+}
+
+// elsewhereTested are operations that a suite which knows only addresses cannot bring to
+// do what they are for, and where they are tested.
+var elsewhereTested = map[string]string{
+	"/writ.domain.v3alpha.ServiceDomains/Validate": "asks the DNS or a web server of the domain: impl/domain",
+}
+
+// checkCases returns the operations that the suite has no case for: that were refused
+// each time, or never called. TestMain asks at the end, when all tests ran.
+var checkCases = func() func(*harness.Server) error {
+	var once sync.Once
+	return func(*harness.Server) (err error) {
+		once.Do(func() { err = withoutCase() })
+		return err
+	}
+}()
+
+func withoutCase() error {
+	if goflag.Lookup("test.run").Value.String() != "" || goflag.Lookup("test.skip").Value.String() != "" {
+		return nil
+	}
+	var without []string
+	for path := range operations {
+		_, ok := answered.Load(path)
+		if _, elsewhere := elsewhereTested[path]; !ok && !elsewhere {
+			without = append(without, path)
+		}
+	}
+	if slices.Sort(without); len(without) > 0 {
+		return fmt.Errorf("%d operations have no case in which they do what they are for (cases_test.go):\n%s", len(without), strings.Join(without, "\n"))
+	}
+	return nil
+}
+
+// step is a call in the life of one of everything: an operation, its request with names for
+// what earlier steps answered, and a name for the ID in its own answer.
+type step struct{ operation, request, name string }
+
+// life is what the generic walks do not come to.
+var life = []step{
+	{"SetInstanceFeatures", `{"features":{"multitenancyResourcesApi":true,"multitenancySettings":true,"userSchema":true}}`, ""},
+	{"CreateOrganization", `{"organization":{"name":"O"}}`, "org"},
+	{"SetAsInstanceDefault", `{"id":"$org"}`, ""},
+	{"CreateOrganization", `{"organization":{"name":"Other"}}`, "other"},
+	{"DeactivateOrganization", `{"id":"$other"}`, ""},
+	{"ActivateOrganization", `{"id":"$other"}`, ""},
+	{"CreateDomain", `{"ctx":{"orgId":"$org"},"domain":{"domain":"claimed.example","validationType":"VALIDATION_TYPE_DNS"}}`, ""},
+	{"CreateUserSchema", `{"userSchema":{"type":"s","schema":{"type":"object"}}}`, "schema"},
+	{"PatchUserSchema", `{"id":"$schema","userSchema":{"type":"t"}}`, ""},
+	{"DeactivateUserSchema", `{"id":"$schema"}`, ""},
+	{"ActivateUserSchema", `{"id":"$schema"}`, ""},
+	{"DeleteUserSchema", `{"id":"$schema"}`, ""},
+	{"CreateUser", `{"user":{"username":"ada","human":{"email":{"address":"ada@x.example"},"password":{"plain":"correct horse"}}}}`, "ada"},
+	{"SetPassword", `{"id":"$ada","newPassword":{"plain":"battery staple"}}`, ""},
+	{"SetUserMetadata", `{"userId":"$ada","key":"k","metadata":{"value":"dg=="}}`, ""},
+	{"AddOTPEmail", `{"userId":"$ada","email":{"address":"ada@x.example","returnCode":{}}}`, "mail"},
+	{"VerifyOTPEmail", `{"userId":"$ada","otpEmailId":"$mail","code":"$code"}`, ""},
+	{"AddOTPSMS", `{"userId":"$ada","phone":{"number":"+41791234567","returnCode":{}}}`, "sms"},
+	{"VerifyOTPSMS", `{"userId":"$ada","otpSmsId":"$sms","code":"$code"}`, ""},
+	{"AddTOTP", `{"userId":"$ada"}`, "totp"},
+	{"VerifyTOTP", `{"userId":"$ada","totpId":"$totp","code":"$code"}`, ""},
+	{"CreateSession", `{"session":{"checks":{"user":{"userId":"$ada"}}}}`, "session"},
+	{"PatchSession", `{"id":"$session","session":{"checks":{"password":{"password":"battery staple"}}}}`, ""},
+	{"CreateUser", `{"user":{"username":"robot","service":{"name":"Robot"}}}`, "robot"},
+	{"CreateMachineKey", `{"userId":"$robot","key":{}}`, ""},
+	{"SetClientSecret", `{"id":"$robot"}`, ""},
+	{"DeleteClientSecret", `{"id":"$robot"}`, ""},
+	{"CreateProject", `{"project":{"name":"P"}}`, "project"},
+	{"DeactivateProject", `{"id":"$project"}`, ""},
+	{"ActivateProject", `{"id":"$project"}`, ""},
+	{"CreateRole", `{"role":{"projectId":"$project","key":"r","displayName":"R"}}`, ""},
+	{"CreateProjectGrant", `{"projectGrant":{"projectId":"$project","grantedOrgId":"$other","roleKeys":["r"]}}`, "grant"},
+	{"DeactivateProjectGrant", `{"id":"$grant"}`, ""},
+	{"ActivateProjectGrant", `{"id":"$grant"}`, ""},
+	{"CreateUserGrant", `{"userGrant":{"userId":"$ada","projectId":"$project","roleKeys":["r"]}}`, "given"},
+	{"DeactivateUserGrant", `{"id":"$given"}`, ""},
+	{"ActivateUserGrant", `{"id":"$given"}`, ""},
+	{"CreateApp", `{"app":{"projectId":"$project","name":"A","oidc":{"authMethodType":"AUTH_METHOD_TYPE_PRIVATE_KEY_JWT","applicationType":"APPLICATION_TYPE_WEB","responseTypes":["RESPONSE_TYPE_CODE"],"grantTypes":["GRANT_TYPE_AUTHORIZATION_CODE"],"redirectUris":["https://app.example/cb"]}}}`, "app"},
+	{"CreateAppKey", `{"appId":"$app","key":{}}`, ""},
+	{"DeactivateApp", `{"id":"$app"}`, ""},
+	{"ActivateApp", `{"id":"$app"}`, ""},
+	{"TrustApp", `{"id":"$app"}`, ""},
+	{"DistrustApp", `{"id":"$app"}`, ""},
+	{"GetInstance", `{"id":"$instance"}`, ""},
+	{"SearchInstances", `{}`, ""},
+	{"PatchInstance", `{"id":"$instance","instance":{"allowRegistration":true}}`, ""},
+	{"Limit", `{"id":"$instance","limits":{"auditLogRetention":"3600s"}}`, ""},
+	{"BulkLimit", `{"limits":[{"instanceId":"$instance","limits":{"auditLogRetention":"7200s"}}]}`, ""},
+}
+
+// TestEveryOperationDoesWhatItIsFor makes one of everything and takes it through its life.
+func TestEveryOperationDoesWhatItIsFor(t *testing.T) {
+	t.Parallel()
+	s := suiteOf(t, harness.Own(t))
+	known := map[string]string{"instance": s.InstanceID}
+	byName := map[string]*operation{}
+	for _, op := range operations {
+		byName[string(op.method.Name())] = op
+	}
+	for _, one := range life {
+		op := byName[one.operation]
+		if op == nil {
+			t.Fatalf("there is no %s", one.operation)
+		}
+		text := regexp.MustCompile(`\$\w+`).ReplaceAllStringFunc(one.request, func(name string) string {
+			if known[name[1:]] == "" {
+				t.Errorf("%s: nothing is called %s", one.operation, name)
+			}
+			return known[name[1:]]
+		})
+		req := op.question()
+		if err := protojson.Unmarshal([]byte(text), req); err != nil {
+			t.Fatalf("%s: %v", one.operation, err)
+		}
+		token := s.AdminToken
+		if ofSystem(op) {
+			token = s.SystemToken
+		}
+		got := s.transports[0].call(t, t.Context(), token, req)
+		if got.refusal != nil {
+			t.Fatalf("%s %s: %s", one.operation, text, got)
+		}
+		known["code"] = ""
+		remember(t, one.name, got.message, known)
+	}
+}
+
+// remember keeps the ID of an answer by a name, and the code that the next step needs.
+func remember(t *testing.T, name string, answer proto.Message, known map[string]string) {
+	t.Helper()
+	text, err := protojson.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		Details                      any // of several objects it is a list
+		OtpEmailID, OtpSmsID, TotpID string
+		VerificationCode, Secret     string
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		t.Fatal(err)
+	}
+	details, _ := said.Details.(map[string]any)
+	own, _ := details["id"].(string)
+	for _, id := range []string{own, said.OtpEmailID, said.OtpSmsID, said.TotpID} {
+		if name != "" && id != "" {
+			known[name] = id
+		}
+	}
+	if known["code"] = said.VerificationCode; said.Secret != "" {
+		known["code"] = totp(t, said.Secret, time.Now())
+	}
+}
+
+// totp is the code of RFC 6238 with the parameters that all authenticator apps have.
+func totp(t *testing.T, secret string, at time.Time) string {
+	t.Helper()
+	key, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mac := hmac.New(sha1.New, key)
+	_ = binary.Write(mac, binary.BigEndian, at.Unix()/30)
+	sum := mac.Sum(nil)
+	offset := sum[len(sum)-1] & 0xf
+	return fmt.Sprintf("%06d", binary.BigEndian.Uint32(sum[offset:])&0x7fffffff%1_000_000)
+}
