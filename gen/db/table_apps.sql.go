@@ -171,6 +171,46 @@ func (q *Queries) AppsInsert(ctx context.Context, db DBTX, arg AppsInsertParams)
 	return sequence, err
 }
 
+const appsLeave = `-- name: AppsLeave :one
+UPDATE apps t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type AppsLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// AppsLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) AppsLeave(ctx context.Context, db DBTX, arg AppsLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, appsLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const appsLock = `-- name: AppsLock :one
 SELECT t.instance_id, t.id, t.org_id, t.project_id, t.name, t.name_folded, t.type, t.state, t.client_id, t.auth_method_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.redirect_uris, t.post_logout_redirect_uris, t.response_types, t.grant_types, t.application_type, t.development_mode, t.access_token_type, t.access_token_role_assertion, t.id_token_role_assertion, t.id_token_userinfo_assertion, t.clock_skew_nanos, t.additional_origins, t.trusted, t.plain_jwt_type, t.sequence, t.creation_date, t.change_date FROM apps t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

@@ -116,6 +116,46 @@ func (q *Queries) DomainsInsert(ctx context.Context, db DBTX, arg DomainsInsertP
 	return sequence, err
 }
 
+const domainsLeave = `-- name: DomainsLeave :one
+UPDATE domains t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type DomainsLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// DomainsLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) DomainsLeave(ctx context.Context, db DBTX, arg DomainsLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, domainsLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const domainsLock = `-- name: DomainsLock :one
 SELECT t.instance_id, t.id, t.org_id, t.domain, t.domain_folded, t.is_verified, t.is_primary, t.validation_type, t.validation_token, t.sequence, t.creation_date, t.change_date FROM domains t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

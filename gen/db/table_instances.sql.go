@@ -99,6 +99,44 @@ func (q *Queries) InstancesInsert(ctx context.Context, db DBTX, arg InstancesIns
 	return sequence, err
 }
 
+const instancesLeave = `-- name: InstancesLeave :one
+UPDATE instances t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.id = $10
+RETURNING t.sequence
+`
+
+type InstancesLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	ID                 string          `db:"id"`
+}
+
+// InstancesLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) InstancesLeave(ctx context.Context, db DBTX, arg InstancesLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, instancesLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const instancesLock = `-- name: InstancesLock :one
 SELECT t.id, t.name, t.name_folded, t.default_org, t.blocked, t.audit_log_retention_nanos, t.allow_registration, t.sequence, t.creation_date, t.change_date, t.primary_domain FROM instance_rows t WHERE t.id = $1 FOR NO KEY UPDATE OF t
 `

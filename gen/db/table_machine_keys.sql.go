@@ -105,6 +105,46 @@ func (q *Queries) MachineKeysInsert(ctx context.Context, db DBTX, arg MachineKey
 	return sequence, err
 }
 
+const machineKeysLeave = `-- name: MachineKeysLeave :one
+UPDATE machine_keys t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type MachineKeysLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// MachineKeysLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) MachineKeysLeave(ctx context.Context, db DBTX, arg MachineKeysLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, machineKeysLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const machineKeysLock = `-- name: MachineKeysLock :one
 SELECT t.instance_id, t.id, t.org_id, t.user_id, t.public_key, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM machine_keys t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

@@ -116,6 +116,46 @@ func (q *Queries) MembershipsInsert(ctx context.Context, db DBTX, arg Membership
 	return sequence, err
 }
 
+const membershipsLeave = `-- name: MembershipsLeave :one
+UPDATE memberships t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type MembershipsLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// MembershipsLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) MembershipsLeave(ctx context.Context, db DBTX, arg MembershipsLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, membershipsLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const membershipsLock = `-- name: MembershipsLock :one
 SELECT t.instance_id, t.id, t.org_id, t.project_id, t.project_grant_id, t.user_id, t.level, t.object_id, t.roles, t.sequence, t.creation_date, t.change_date FROM memberships t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

@@ -106,6 +106,46 @@ func (q *Queries) OrganizationsInsert(ctx context.Context, db DBTX, arg Organiza
 	return sequence, err
 }
 
+const organizationsLeave = `-- name: OrganizationsLeave :one
+UPDATE organizations t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type OrganizationsLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// OrganizationsLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) OrganizationsLeave(ctx context.Context, db DBTX, arg OrganizationsLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, organizationsLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const organizationsLock = `-- name: OrganizationsLock :one
 SELECT t.instance_id, t.id, t.name, t.name_folded, t.state, t.sequence, t.creation_date, t.change_date, t.primary_domain, t.is_default FROM organization_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

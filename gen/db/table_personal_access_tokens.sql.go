@@ -108,6 +108,46 @@ func (q *Queries) PersonalAccessTokensInsert(ctx context.Context, db DBTX, arg P
 	return sequence, err
 }
 
+const personalAccessTokensLeave = `-- name: PersonalAccessTokensLeave :one
+UPDATE personal_access_tokens t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type PersonalAccessTokensLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// PersonalAccessTokensLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) PersonalAccessTokensLeave(ctx context.Context, db DBTX, arg PersonalAccessTokensLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, personalAccessTokensLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const personalAccessTokensLock = `-- name: PersonalAccessTokensLock :one
 SELECT t.instance_id, t.id, t.org_id, t.user_id, t.name, t.token_hash, t.expiration_date, t.sequence, t.creation_date, t.change_date FROM personal_access_tokens t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

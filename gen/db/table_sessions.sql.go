@@ -137,6 +137,46 @@ func (q *Queries) SessionsInsert(ctx context.Context, db DBTX, arg SessionsInser
 	return sequence, err
 }
 
+const sessionsLeave = `-- name: SessionsLeave :one
+UPDATE sessions t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type SessionsLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// SessionsLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) SessionsLeave(ctx context.Context, db DBTX, arg SessionsLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, sessionsLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const sessionsLock = `-- name: SessionsLock :one
 SELECT t.instance_id, t.id, t.org_id, t.user_id, t.creator, t.token_hash, t.expiration_date, t.fingerprint_id, t.ip, t.description, t.metadata, t.user_verified_at, t.password_verified_at, t.totp_verified_at, t.otp_sms_verified_at, t.otp_email_verified_at, t.sequence, t.creation_date, t.change_date, t.login_name, t.display_name FROM session_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

@@ -107,6 +107,48 @@ func (q *Queries) UserMetadataInsert(ctx context.Context, db DBTX, arg UserMetad
 	return sequence, err
 }
 
+const userMetadataLeave = `-- name: UserMetadataLeave :one
+UPDATE user_metadata t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11 AND t.user_id = $12
+RETURNING t.sequence
+`
+
+type UserMetadataLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+	UserID             string          `db:"user_id"`
+}
+
+// UserMetadataLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) UserMetadataLeave(ctx context.Context, db DBTX, arg UserMetadataLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, userMetadataLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+		arg.UserID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const userMetadataLock = `-- name: UserMetadataLock :one
 SELECT t.instance_id, t.user_id, t.id, t.id_folded, t.org_id, t.value, t.sequence, t.creation_date, t.change_date FROM user_metadata t WHERE t.instance_id = $1 AND t.id = $2 AND t.user_id = $3 FOR NO KEY UPDATE OF t
 `

@@ -114,6 +114,46 @@ func (q *Queries) UserSchemasInsert(ctx context.Context, db DBTX, arg UserSchema
 	return sequence, err
 }
 
+const userSchemasLeave = `-- name: UserSchemasLeave :one
+UPDATE user_schemas t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type UserSchemasLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// UserSchemasLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) UserSchemasLeave(ctx context.Context, db DBTX, arg UserSchemasLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, userSchemasLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const userSchemasLock = `-- name: UserSchemasLock :one
 SELECT t.instance_id, t.id, t.type, t.type_folded, t.schema, t.revision, t.possible_authenticators, t.state, t.sequence, t.creation_date, t.change_date FROM user_schemas t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

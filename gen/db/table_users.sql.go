@@ -233,6 +233,46 @@ func (q *Queries) UsersInsert(ctx context.Context, db DBTX, arg UsersInsertParam
 	return sequence, err
 }
 
+const usersLeave = `-- name: UsersLeave :one
+UPDATE users t SET sequence = append_event($1, $2, $3, $4, $5, $6, $7, $8, $9::timestamptz)
+WHERE t.instance_id = $10 AND t.id = $11
+RETURNING t.sequence
+`
+
+type UsersLeaveParams struct {
+	EventInstanceID    string          `db:"event_instance_id"`
+	EventAggregateType string          `db:"event_aggregate_type"`
+	EventAggregateID   string          `db:"event_aggregate_id"`
+	EventType          string          `db:"event_type"`
+	EventPayload       json.RawMessage `db:"event_payload"`
+	EventCreator       string          `db:"event_creator"`
+	EventOwnerType     int16           `db:"event_owner_type"`
+	EventOwnerID       string          `db:"event_owner_id"`
+	EventAt            time.Time       `db:"event_at"`
+	InstanceID         string          `db:"instance_id"`
+	ID                 string          `db:"id"`
+}
+
+// UsersLeave appends the last event of a row, which the triggers find when it is deleted.
+func (q *Queries) UsersLeave(ctx context.Context, db DBTX, arg UsersLeaveParams) (int64, error) {
+	row := db.QueryRow(ctx, usersLeave,
+		arg.EventInstanceID,
+		arg.EventAggregateType,
+		arg.EventAggregateID,
+		arg.EventType,
+		arg.EventPayload,
+		arg.EventCreator,
+		arg.EventOwnerType,
+		arg.EventOwnerID,
+		arg.EventAt,
+		arg.InstanceID,
+		arg.ID,
+	)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
+}
+
 const usersLock = `-- name: UsersLock :one
 SELECT t.instance_id, t.id, t.org_id, t.user_type, t.state, t.username, t.username_folded, t.given_name, t.family_name, t.middle_name, t.nick_name, t.display_name, t.display_name_folded, t.preferred_language, t.profile_url, t.picture_url, t.website_url, t.gender, t.birthdate, t.zoneinfo, t.street_address, t.locality, t.region, t.postal_code, t.country, t.email, t.email_folded, t.is_email_verified, t.is_email_proven, t.phone, t.is_phone_verified, t.password_hash, t.password_changed, t.password_change_required, t.failed_password_attempts, t.failed_password_until, t.failed_otp_attempts, t.failed_otp_until, t.generation, t.description, t.access_token_type, t.secret_hash, t.old_secret_hash, t.old_secret_until, t.schema_id, t.schema_revision, t.data, t.sequence, t.creation_date, t.change_date, t.login_name, t.has_secret FROM user_rows t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `

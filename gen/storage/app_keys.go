@@ -132,9 +132,25 @@ func (AppKeys) Update(ctx context.Context, conn db.DBTX, r *db.AppKey, e event.R
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (AppKeys) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().AppKeysDelete(ctx, conn, db.AppKeysDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (AppKeys) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().AppKeysLeave(ctx, conn, db.AppKeysLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().AppKeysDelete(ctx, conn, db.AppKeysDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
 }
 
 // Differs says whether what is stored of two rows differs.

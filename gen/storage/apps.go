@@ -181,9 +181,25 @@ func (Apps) Update(ctx context.Context, conn db.DBTX, r *db.App, e event.Record)
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (Apps) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().AppsDelete(ctx, conn, db.AppsDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (Apps) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().AppsLeave(ctx, conn, db.AppsLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().AppsDelete(ctx, conn, db.AppsDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
 }
 
 // Differs says whether what is stored of two rows differs.

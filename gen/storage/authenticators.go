@@ -136,9 +136,25 @@ func (Authenticators) Update(ctx context.Context, conn db.DBTX, r *db.Authentica
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (Authenticators) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().AuthenticatorsDelete(ctx, conn, db.AuthenticatorsDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (Authenticators) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().AuthenticatorsLeave(ctx, conn, db.AuthenticatorsLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().AuthenticatorsDelete(ctx, conn, db.AuthenticatorsDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
 }
 
 // Differs says whether what is stored of two rows differs.

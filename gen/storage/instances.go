@@ -130,9 +130,24 @@ func (Instances) Update(ctx context.Context, conn db.DBTX, r *db.InstanceRow, e 
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (Instances) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().InstancesDelete(ctx, conn, key.ID)
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (Instances) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().InstancesLeave(ctx, conn, db.InstancesLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().InstancesDelete(ctx, conn, key.ID)
 }
 
 // Differs says whether what is stored of two rows differs.

@@ -137,9 +137,25 @@ func (Targets) Update(ctx context.Context, conn db.DBTX, r *db.Target, e event.R
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (Targets) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().TargetsDelete(ctx, conn, db.TargetsDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (Targets) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().TargetsLeave(ctx, conn, db.TargetsLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().TargetsDelete(ctx, conn, db.TargetsDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
 }
 
 // Differs says whether what is stored of two rows differs.

@@ -134,9 +134,26 @@ func (UserMetadata) Update(ctx context.Context, conn db.DBTX, r *db.UserMetadatu
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (UserMetadata) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().UserMetadataDelete(ctx, conn, db.UserMetadataDeleteParams{InstanceID: key.InstanceID, ID: key.ID, UserID: key.Under})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (UserMetadata) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().UserMetadataLeave(ctx, conn, db.UserMetadataLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+		UserID:             key.Under,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().UserMetadataDelete(ctx, conn, db.UserMetadataDeleteParams{InstanceID: key.InstanceID, ID: key.ID, UserID: key.Under})
 }
 
 // Differs says whether what is stored of two rows differs.

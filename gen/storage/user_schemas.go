@@ -138,9 +138,25 @@ func (UserSchemas) Update(ctx context.Context, conn db.DBTX, r *db.UserSchema, e
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (UserSchemas) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().UserSchemasDelete(ctx, conn, db.UserSchemasDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (UserSchemas) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().UserSchemasLeave(ctx, conn, db.UserSchemasLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().UserSchemasDelete(ctx, conn, db.UserSchemasDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
 }
 
 // Differs says whether what is stored of two rows differs.

@@ -229,9 +229,25 @@ func (Users) Update(ctx context.Context, conn db.DBTX, r *db.UserRow, e event.Re
 	return err
 }
 
-// Delete deletes a row and what belongs to it.
-func (Users) Delete(ctx context.Context, conn db.DBTX, key resource.Key) error {
-	return db.New().UsersDelete(ctx, conn, db.UsersDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
+// Delete appends the event of a row that goes, and deletes it with what belongs to it.
+func (Users) Delete(ctx context.Context, conn db.DBTX, key resource.Key, e event.Record) (int64, error) {
+	sequence, err := db.New().UsersLeave(ctx, conn, db.UsersLeaveParams{
+		EventInstanceID:    e.InstanceID,
+		EventAggregateType: e.AggregateType,
+		EventAggregateID:   e.AggregateID,
+		EventType:          e.EventType,
+		EventPayload:       e.Payload,
+		EventCreator:       e.Creator,
+		EventOwnerType:     e.OwnerType,
+		EventOwnerID:       e.OwnerID,
+		EventAt:            e.At,
+		InstanceID:         key.InstanceID,
+		ID:                 key.ID,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return sequence, db.New().UsersDelete(ctx, conn, db.UsersDeleteParams{InstanceID: key.InstanceID, ID: key.ID})
 }
 
 // Differs says whether what is stored of two rows differs.

@@ -27,7 +27,7 @@ type Model[R any] interface {
 	Read(context.Context, db.DBTX, Lock, Key) (*R, error)
 	Insert(context.Context, db.DBTX, *R, event.Record) error
 	Update(context.Context, db.DBTX, *R, event.Record) error
-	Delete(context.Context, db.DBTX, Key) error
+	Delete(context.Context, db.DBTX, Key, event.Record) (sequence int64, err error)
 	Scan(rows pgx.Rows, row *R, total *int64) error
 }
 

@@ -267,17 +267,15 @@ func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, id string, row *
 	if err := t.model.Record(payload, nil, row); err != nil {
 		return nil, err
 	}
-	if err := t.update(ctx, tx, row, payload); err != nil {
-		return nil, err
-	}
 	e := t.event(ctx, row, payload)
 	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
 		return nil, err
 	}
-	if err := t.model.Delete(ctx, tx, t.key(ctx, id)); err != nil {
-		return nil, err
+	sequence, err := t.model.Delete(ctx, tx, t.key(ctx, id), e.Record())
+	if err == nil && t.model.Facts().Remembered {
+		err = db.New().NotifyChange(ctx, tx)
 	}
-	return Details(t.model.Head(row).ID, t.model.Head(row).Sequence, e.At, e.Owner), nil
+	return Details(t.model.Head(row).ID, sequence, e.At, e.Owner), err
 }
 
 // SetState moves an object to another state, which it must not be in yet; from, if given,

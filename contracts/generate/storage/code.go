@@ -256,9 +256,25 @@ func (w *writer) statements() {
 		w.P("}")
 		w.P()
 	}
-	w.P("// Delete deletes a row and what belongs to it.")
-	w.P("func (", w.name, ") Delete(ctx ", contextPackage.Ident("Context"), ", conn ", conn, ", key ", key, ") error {")
-	w.P("return ", db, "().", w.name, "Delete(ctx, conn, ", params("Delete"), ")")
+	w.P("// Delete appends the event of a row that goes, and deletes it with what belongs to it.")
+	w.P("func (", w.name, ") Delete(ctx ", contextPackage.Ident("Context"), ", conn ", conn, ", key ", key, ", e ", eventPackage.Ident("Record"), ") (int64, error) {")
+	w.P("sequence, err := ", db, "().", w.name, "Leave(ctx, conn, ", dbPackage.Ident(w.name+"LeaveParams"), "{")
+	for _, c := range w.models.byName[w.name+"LeaveParams"].Columns {
+		switch about, ofEvent := strings.CutPrefix(c.Name, "event_"); {
+		case ofEvent:
+			if about == "type" {
+				about = "event_type"
+			}
+			w.P(c.Go, ": e.", recordField(about), ",")
+		case c.Name == w.GetUnder():
+			w.P(c.Go, ": key.Under,")
+		default: // instance_id and id
+			w.P(c.Go, ": key.", c.Go, ",")
+		}
+	}
+	w.P("})")
+	w.P("if err != nil { return 0, err }")
+	w.P("return sequence, ", db, "().", w.name, "Delete(ctx, conn, ", params("Delete"), ")")
 	w.P("}")
 	w.P()
 }

@@ -72,6 +72,8 @@ func (t *table) queries() string {
 		name, name, t.GetName(), strings.Join(names, ", "), strings.Join(values, ", "))
 	fmt.Fprintf(&b, "\n-- name: %sUpdate :one\n-- %sUpdate stores a row that is locked and appends its event.\nUPDATE %s t SET %s\nWHERE %s\nRETURNING t.sequence;\n",
 		name, name, t.GetName(), strings.Join(sets, ", "), t.key())
+	fmt.Fprintf(&b, "\n-- name: %sLeave :one\n-- %sLeave appends the last event of a row, which the triggers find when it is deleted.\nUPDATE %s t SET sequence = %s\nWHERE %s\nRETURNING t.sequence;\n",
+		name, name, t.GetName(), appended, t.key())
 	fmt.Fprintf(&b, "\n-- name: %sDelete :exec\n-- %sDelete deletes a row and what belongs to it.\nDELETE FROM %s t WHERE %s;\n", name, name, t.GetName(), t.key())
 	return b.String()
 }

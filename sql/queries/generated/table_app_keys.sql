@@ -28,6 +28,12 @@ UPDATE app_keys t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('projec
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: AppKeysLeave :one
+-- AppKeysLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE app_keys t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: AppKeysDelete :exec
 -- AppKeysDelete deletes a row and what belongs to it.
 DELETE FROM app_keys t WHERE t.instance_id = @instance_id AND t.id = @id;

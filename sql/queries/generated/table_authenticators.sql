@@ -28,6 +28,12 @@ UPDATE authenticators t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('use
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: AuthenticatorsLeave :one
+-- AuthenticatorsLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE authenticators t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: AuthenticatorsDelete :exec
 -- AuthenticatorsDelete deletes a row and what belongs to it.
 DELETE FROM authenticators t WHERE t.instance_id = @instance_id AND t.id = @id;

@@ -28,6 +28,12 @@ UPDATE instances t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_fol
 WHERE t.id = @id
 RETURNING t.sequence;
 
+-- name: InstancesLeave :one
+-- InstancesLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE instances t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.id = @id
+RETURNING t.sequence;
+
 -- name: InstancesDelete :exec
 -- InstancesDelete deletes a row and what belongs to it.
 DELETE FROM instances t WHERE t.id = @id;

@@ -28,6 +28,12 @@ UPDATE machine_keys t SET org_id = sqlc.arg('org_id'), user_id = sqlc.arg('user_
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: MachineKeysLeave :one
+-- MachineKeysLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE machine_keys t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: MachineKeysDelete :exec
 -- MachineKeysDelete deletes a row and what belongs to it.
 DELETE FROM machine_keys t WHERE t.instance_id = @instance_id AND t.id = @id;

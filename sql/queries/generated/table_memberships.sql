@@ -28,6 +28,12 @@ UPDATE memberships t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('pro
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: MembershipsLeave :one
+-- MembershipsLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE memberships t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: MembershipsDelete :exec
 -- MembershipsDelete deletes a row and what belongs to it.
 DELETE FROM memberships t WHERE t.instance_id = @instance_id AND t.id = @id;

@@ -28,6 +28,12 @@ UPDATE personal_access_tokens t SET org_id = sqlc.arg('org_id'), user_id = sqlc.
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: PersonalAccessTokensLeave :one
+-- PersonalAccessTokensLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE personal_access_tokens t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: PersonalAccessTokensDelete :exec
 -- PersonalAccessTokensDelete deletes a row and what belongs to it.
 DELETE FROM personal_access_tokens t WHERE t.instance_id = @instance_id AND t.id = @id;

@@ -28,6 +28,12 @@ UPDATE project_grants t SET org_id = sqlc.arg('org_id'), project_id = sqlc.arg('
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: ProjectGrantsLeave :one
+-- ProjectGrantsLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE project_grants t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: ProjectGrantsDelete :exec
 -- ProjectGrantsDelete deletes a row and what belongs to it.
 DELETE FROM project_grants t WHERE t.instance_id = @instance_id AND t.id = @id;

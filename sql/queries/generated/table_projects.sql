@@ -28,6 +28,12 @@ UPDATE projects t SET org_id = sqlc.arg('org_id'), name = sqlc.arg('name'), name
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: ProjectsLeave :one
+-- ProjectsLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE projects t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: ProjectsDelete :exec
 -- ProjectsDelete deletes a row and what belongs to it.
 DELETE FROM projects t WHERE t.instance_id = @instance_id AND t.id = @id;

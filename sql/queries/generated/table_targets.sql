@@ -28,6 +28,12 @@ UPDATE targets t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folde
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: TargetsLeave :one
+-- TargetsLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE targets t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: TargetsDelete :exec
 -- TargetsDelete deletes a row and what belongs to it.
 DELETE FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id;

@@ -28,6 +28,12 @@ UPDATE user_metadata t SET id_folded = sqlc.arg('id_folded'), org_id = sqlc.arg(
 WHERE t.instance_id = @instance_id AND t.id = @id AND t.user_id = @user_id
 RETURNING t.sequence;
 
+-- name: UserMetadataLeave :one
+-- UserMetadataLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE user_metadata t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id AND t.user_id = @user_id
+RETURNING t.sequence;
+
 -- name: UserMetadataDelete :exec
 -- UserMetadataDelete deletes a row and what belongs to it.
 DELETE FROM user_metadata t WHERE t.instance_id = @instance_id AND t.id = @id AND t.user_id = @user_id;

@@ -28,6 +28,12 @@ UPDATE user_schemas t SET type = sqlc.arg('type'), type_folded = sqlc.arg('type_
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: UserSchemasLeave :one
+-- UserSchemasLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE user_schemas t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: UserSchemasDelete :exec
 -- UserSchemasDelete deletes a row and what belongs to it.
 DELETE FROM user_schemas t WHERE t.instance_id = @instance_id AND t.id = @id;

@@ -28,6 +28,12 @@ UPDATE users t SET org_id = sqlc.arg('org_id'), user_type = sqlc.arg('user_type'
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 
+-- name: UsersLeave :one
+-- UsersLeave appends the last event of a row, which the triggers find when it is deleted.
+UPDATE users t SET sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz)
+WHERE t.instance_id = @instance_id AND t.id = @id
+RETURNING t.sequence;
+
 -- name: UsersDelete :exec
 -- UsersDelete deletes a row and what belongs to it.
 DELETE FROM users t WHERE t.instance_id = @instance_id AND t.id = @id;
