@@ -14,9 +14,11 @@ import (
 
 const abandonedRegistration = `-- name: AbandonedRegistration :one
 SELECT u.instance_id, u.id, u.org_id::text AS org_id
-FROM user_codes c JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
-WHERE c.purpose = 1 AND c.expiration_date < $1::timestamptz AND c.address = u.email AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified
-ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u SKIP LOCKED
+FROM user_codes c
+JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
+JOIN registrations r ON r.instance_id = c.instance_id AND r.user_id = c.user_id
+WHERE c.purpose = 1 AND c.expiration_date < $1::timestamptz
+ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u, r SKIP LOCKED
 `
 
 type AbandonedRegistrationRow struct {
@@ -32,6 +34,20 @@ func (q *Queries) AbandonedRegistration(ctx context.Context, db DBTX, before tim
 	var i AbandonedRegistrationRow
 	err := row.Scan(&i.InstanceID, &i.ID, &i.OrgID)
 	return i, err
+}
+
+const addRegistration = `-- name: AddRegistration :exec
+INSERT INTO registrations (instance_id, user_id) VALUES ($1, $2)
+`
+
+type AddRegistrationParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+}
+
+func (q *Queries) AddRegistration(ctx context.Context, db DBTX, arg AddRegistrationParams) error {
+	_, err := db.Exec(ctx, addRegistration, arg.InstanceID, arg.UserID)
+	return err
 }
 
 const browserSessions = `-- name: BrowserSessions :many
@@ -127,9 +143,7 @@ func (q *Queries) BrowserSessions(ctx context.Context, db DBTX, arg BrowserSessi
 const codeUser = `-- name: CodeUser :one
 SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    -- As in Registrations.
-    (u.state = 2 AND NOT u.is_email_verified AND EXISTS (
-        SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email))::bool AS is_registering
+    EXISTS (SELECT FROM registrations r WHERE r.instance_id = u.instance_id AND r.user_id = u.id) AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 WHERE u.instance_id = $1 AND u.id = $2 AND u.user_type = 1 AND u.org_id IS NOT NULL
 `
@@ -451,10 +465,9 @@ func (q *Queries) RecentMessagesTo(ctx context.Context, db DBTX, arg RecentMessa
 }
 
 const registrations = `-- name: Registrations :many
-SELECT u.id, u.org_id::text AS org_id FROM users u
-WHERE u.instance_id = $1 AND u.email_folded = $2 AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified AND EXISTS (
-    SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email)
-ORDER BY u.id FOR UPDATE OF u
+SELECT u.id, u.org_id::text AS org_id FROM users u JOIN registrations r ON r.instance_id = u.instance_id AND r.user_id = u.id
+WHERE u.instance_id = $1 AND u.email_folded = $2
+ORDER BY u.id FOR UPDATE
 `
 
 type RegistrationsParams struct {
@@ -468,7 +481,8 @@ type RegistrationsRow struct {
 }
 
 // Those who registered with an address and have not verified it, locked until the
-// transaction ends. Who was active since is none of them (end_registration).
+// transaction ends. Both rows are locked, so that whose registration has ended meanwhile
+// is not among them.
 func (q *Queries) Registrations(ctx context.Context, db DBTX, arg RegistrationsParams) ([]RegistrationsRow, error) {
 	rows, err := db.Query(ctx, registrations, arg.InstanceID, arg.EmailFolded)
 	if err != nil {

@@ -343,6 +343,11 @@ type ProjectRole struct {
 	ChangeDate        time.Time `db:"change_date"`
 }
 
+type Registration struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+}
+
 type RevokedToken struct {
 	InstanceID     string    `db:"instance_id"`
 	ID             string    `db:"id"`
@@ -411,6 +416,38 @@ type SigningKey struct {
 	PrivateKey   []byte          `db:"private_key"`
 	CreationDate time.Time       `db:"creation_date"`
 	DueDate      time.Time       `db:"due_date"`
+}
+
+type Subject struct {
+	InstanceID        string    `db:"instance_id"`
+	ID                string    `db:"id"`
+	OrgID             string    `db:"org_id"`
+	UserType          int16     `db:"user_type"`
+	Username          string    `db:"username"`
+	Generation        int32     `db:"generation"`
+	GivenName         string    `db:"given_name"`
+	FamilyName        string    `db:"family_name"`
+	MiddleName        string    `db:"middle_name"`
+	NickName          string    `db:"nick_name"`
+	DisplayName       string    `db:"display_name"`
+	PreferredLanguage string    `db:"preferred_language"`
+	ProfileUrl        string    `db:"profile_url"`
+	PictureUrl        string    `db:"picture_url"`
+	WebsiteUrl        string    `db:"website_url"`
+	Gender            string    `db:"gender"`
+	Birthdate         string    `db:"birthdate"`
+	Zoneinfo          string    `db:"zoneinfo"`
+	StreetAddress     string    `db:"street_address"`
+	Locality          string    `db:"locality"`
+	Region            string    `db:"region"`
+	PostalCode        string    `db:"postal_code"`
+	Country           string    `db:"country"`
+	Email             string    `db:"email"`
+	IsEmailVerified   bool      `db:"is_email_verified"`
+	IsEmailProven     bool      `db:"is_email_proven"`
+	Phone             string    `db:"phone"`
+	IsPhoneVerified   bool      `db:"is_phone_verified"`
+	ChangeDate        time.Time `db:"change_date"`
 }
 
 type Target struct {

@@ -600,6 +600,399 @@ func (q *Queries) ServiceKey(ctx context.Context, db DBTX, arg ServiceKeyParams)
 	return i, err
 }
 
+const subjectOfGrant = `-- name: SubjectOfGrant :one
+SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, g.instance_id, g.id, g.org_id, g.user_id, g.app_id, g.session_id, g.user_generation, g.parent_id, g.origins, g.scopes, g.audience, g.auth_time, g.amr, g.claims, g.actor, g.revoked, g.generation, g.idle_date, g.expiration_date, g.creation_date,
+    coalesce((SELECT n.id FROM sessions n WHERE n.instance_id = g.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > $1::timestamptz)), '')::text AS live_session_id,
+    (CASE WHEN $2::bool THEN roles_of(s.instance_id, s.id, g.audience) END)::jsonb AS roles,
+    (CASE WHEN $3::text = ANY (g.scopes) THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = $4 AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+WHERE s.instance_id = $5 AND s.id = $6
+`
+
+type SubjectOfGrantParams struct {
+	Now           time.Time `db:"now"`
+	WithRoles     bool      `db:"with_roles"`
+	MetadataScope string    `db:"metadata_scope"`
+	GrantID       string    `db:"grant_id"`
+	InstanceID    string    `db:"instance_id"`
+	UserID        string    `db:"user_id"`
+}
+
+type SubjectOfGrantRow struct {
+	Subject       Subject         `db:"subject"`
+	OauthGrant    OauthGrant      `db:"oauth_grant"`
+	LiveSessionID string          `db:"live_session_id"`
+	Roles         json.RawMessage `db:"roles"`
+	Metadata      json.RawMessage `db:"metadata"`
+}
+
+// A grant that a refresh token is of, and its user. Its session counts while it lives.
+// Metadata is read when the grant has the scope that asks for it.
+func (q *Queries) SubjectOfGrant(ctx context.Context, db DBTX, arg SubjectOfGrantParams) (SubjectOfGrantRow, error) {
+	row := db.QueryRow(ctx, subjectOfGrant,
+		arg.Now,
+		arg.WithRoles,
+		arg.MetadataScope,
+		arg.GrantID,
+		arg.InstanceID,
+		arg.UserID,
+	)
+	var i SubjectOfGrantRow
+	err := row.Scan(
+		&i.Subject.InstanceID,
+		&i.Subject.ID,
+		&i.Subject.OrgID,
+		&i.Subject.UserType,
+		&i.Subject.Username,
+		&i.Subject.Generation,
+		&i.Subject.GivenName,
+		&i.Subject.FamilyName,
+		&i.Subject.MiddleName,
+		&i.Subject.NickName,
+		&i.Subject.DisplayName,
+		&i.Subject.PreferredLanguage,
+		&i.Subject.ProfileUrl,
+		&i.Subject.PictureUrl,
+		&i.Subject.WebsiteUrl,
+		&i.Subject.Gender,
+		&i.Subject.Birthdate,
+		&i.Subject.Zoneinfo,
+		&i.Subject.StreetAddress,
+		&i.Subject.Locality,
+		&i.Subject.Region,
+		&i.Subject.PostalCode,
+		&i.Subject.Country,
+		&i.Subject.Email,
+		&i.Subject.IsEmailVerified,
+		&i.Subject.IsEmailProven,
+		&i.Subject.Phone,
+		&i.Subject.IsPhoneVerified,
+		&i.Subject.ChangeDate,
+		&i.OauthGrant.InstanceID,
+		&i.OauthGrant.ID,
+		&i.OauthGrant.OrgID,
+		&i.OauthGrant.UserID,
+		&i.OauthGrant.AppID,
+		&i.OauthGrant.SessionID,
+		&i.OauthGrant.UserGeneration,
+		&i.OauthGrant.ParentID,
+		&i.OauthGrant.Origins,
+		&i.OauthGrant.Scopes,
+		&i.OauthGrant.Audience,
+		&i.OauthGrant.AuthTime,
+		&i.OauthGrant.Amr,
+		&i.OauthGrant.Claims,
+		&i.OauthGrant.Actor,
+		&i.OauthGrant.Revoked,
+		&i.OauthGrant.Generation,
+		&i.OauthGrant.IdleDate,
+		&i.OauthGrant.ExpirationDate,
+		&i.OauthGrant.CreationDate,
+		&i.LiveSessionID,
+		&i.Roles,
+		&i.Metadata,
+	)
+	return i, err
+}
+
+const subjectOfLogin = `-- name: SubjectOfLogin :one
+SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, coalesce(g.claims, '{}')::text[] AS claims,
+    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
+    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+LEFT JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = $3 AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = s.instance_id AND n.id = $4 AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $5::timestamptz)
+WHERE s.instance_id = $6 AND s.id = $7 AND ($8::int IS NULL OR s.generation = $8)
+  AND ($3::text = '' OR g.id IS NOT NULL) AND ($4::text = '' OR n.id IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $6 AND t.id = $9)
+`
+
+type SubjectOfLoginParams struct {
+	Projects     []string  `db:"projects"`
+	WithMetadata bool      `db:"with_metadata"`
+	GrantID      string    `db:"grant_id"`
+	SessionID    string    `db:"session_id"`
+	Now          time.Time `db:"now"`
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	Generation   *int32    `db:"generation"`
+	TokenID      string    `db:"token_id"`
+}
+
+type SubjectOfLoginRow struct {
+	Subject  Subject         `db:"subject"`
+	Claims   []string        `db:"claims"`
+	Roles    json.RawMessage `db:"roles"`
+	Metadata json.RawMessage `db:"metadata"`
+}
+
+// The user of a token that came from a login: from its grant, in its session, or both; ”
+// is none. What came from a grant is good in the generation of the user that the grant
+// was made in.
+func (q *Queries) SubjectOfLogin(ctx context.Context, db DBTX, arg SubjectOfLoginParams) (SubjectOfLoginRow, error) {
+	row := db.QueryRow(ctx, subjectOfLogin,
+		arg.Projects,
+		arg.WithMetadata,
+		arg.GrantID,
+		arg.SessionID,
+		arg.Now,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Generation,
+		arg.TokenID,
+	)
+	var i SubjectOfLoginRow
+	err := row.Scan(
+		&i.Subject.InstanceID,
+		&i.Subject.ID,
+		&i.Subject.OrgID,
+		&i.Subject.UserType,
+		&i.Subject.Username,
+		&i.Subject.Generation,
+		&i.Subject.GivenName,
+		&i.Subject.FamilyName,
+		&i.Subject.MiddleName,
+		&i.Subject.NickName,
+		&i.Subject.DisplayName,
+		&i.Subject.PreferredLanguage,
+		&i.Subject.ProfileUrl,
+		&i.Subject.PictureUrl,
+		&i.Subject.WebsiteUrl,
+		&i.Subject.Gender,
+		&i.Subject.Birthdate,
+		&i.Subject.Zoneinfo,
+		&i.Subject.StreetAddress,
+		&i.Subject.Locality,
+		&i.Subject.Region,
+		&i.Subject.PostalCode,
+		&i.Subject.Country,
+		&i.Subject.Email,
+		&i.Subject.IsEmailVerified,
+		&i.Subject.IsEmailProven,
+		&i.Subject.Phone,
+		&i.Subject.IsPhoneVerified,
+		&i.Subject.ChangeDate,
+		&i.Claims,
+		&i.Roles,
+		&i.Metadata,
+	)
+	return i, err
+}
+
+const subjectOfSession = `-- name: SubjectOfSession :one
+SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date,
+    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
+    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+JOIN sessions n ON n.instance_id = s.instance_id AND n.id = $3 AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $4::timestamptz)
+WHERE s.instance_id = $5 AND s.id = $6 AND s.generation = $7
+`
+
+type SubjectOfSessionParams struct {
+	Projects     []string  `db:"projects"`
+	WithMetadata bool      `db:"with_metadata"`
+	SessionID    string    `db:"session_id"`
+	Now          time.Time `db:"now"`
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	Generation   int32     `db:"generation"`
+}
+
+type SubjectOfSessionRow struct {
+	Subject  Subject         `db:"subject"`
+	Roles    json.RawMessage `db:"roles"`
+	Metadata json.RawMessage `db:"metadata"`
+}
+
+// A user in the session and the generation in which tokens are about to be issued.
+func (q *Queries) SubjectOfSession(ctx context.Context, db DBTX, arg SubjectOfSessionParams) (SubjectOfSessionRow, error) {
+	row := db.QueryRow(ctx, subjectOfSession,
+		arg.Projects,
+		arg.WithMetadata,
+		arg.SessionID,
+		arg.Now,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Generation,
+	)
+	var i SubjectOfSessionRow
+	err := row.Scan(
+		&i.Subject.InstanceID,
+		&i.Subject.ID,
+		&i.Subject.OrgID,
+		&i.Subject.UserType,
+		&i.Subject.Username,
+		&i.Subject.Generation,
+		&i.Subject.GivenName,
+		&i.Subject.FamilyName,
+		&i.Subject.MiddleName,
+		&i.Subject.NickName,
+		&i.Subject.DisplayName,
+		&i.Subject.PreferredLanguage,
+		&i.Subject.ProfileUrl,
+		&i.Subject.PictureUrl,
+		&i.Subject.WebsiteUrl,
+		&i.Subject.Gender,
+		&i.Subject.Birthdate,
+		&i.Subject.Zoneinfo,
+		&i.Subject.StreetAddress,
+		&i.Subject.Locality,
+		&i.Subject.Region,
+		&i.Subject.PostalCode,
+		&i.Subject.Country,
+		&i.Subject.Email,
+		&i.Subject.IsEmailVerified,
+		&i.Subject.IsEmailProven,
+		&i.Subject.Phone,
+		&i.Subject.IsPhoneVerified,
+		&i.Subject.ChangeDate,
+		&i.Roles,
+		&i.Metadata,
+	)
+	return i, err
+}
+
+const subjectOfToken = `-- name: SubjectOfToken :one
+SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date,
+    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
+    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+WHERE s.instance_id = $3 AND s.id = $4 AND ($5::int IS NULL OR s.generation = $5)
+  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $3 AND t.id = $6)
+`
+
+type SubjectOfTokenParams struct {
+	Projects     []string `db:"projects"`
+	WithMetadata bool     `db:"with_metadata"`
+	InstanceID   string   `db:"instance_id"`
+	UserID       string   `db:"user_id"`
+	Generation   *int32   `db:"generation"`
+	TokenID      string   `db:"token_id"`
+}
+
+type SubjectOfTokenRow struct {
+	Subject  Subject         `db:"subject"`
+	Roles    json.RawMessage `db:"roles"`
+	Metadata json.RawMessage `db:"metadata"`
+}
+
+// The user of a token that came from no login: unless it was revoked.
+func (q *Queries) SubjectOfToken(ctx context.Context, db DBTX, arg SubjectOfTokenParams) (SubjectOfTokenRow, error) {
+	row := db.QueryRow(ctx, subjectOfToken,
+		arg.Projects,
+		arg.WithMetadata,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Generation,
+		arg.TokenID,
+	)
+	var i SubjectOfTokenRow
+	err := row.Scan(
+		&i.Subject.InstanceID,
+		&i.Subject.ID,
+		&i.Subject.OrgID,
+		&i.Subject.UserType,
+		&i.Subject.Username,
+		&i.Subject.Generation,
+		&i.Subject.GivenName,
+		&i.Subject.FamilyName,
+		&i.Subject.MiddleName,
+		&i.Subject.NickName,
+		&i.Subject.DisplayName,
+		&i.Subject.PreferredLanguage,
+		&i.Subject.ProfileUrl,
+		&i.Subject.PictureUrl,
+		&i.Subject.WebsiteUrl,
+		&i.Subject.Gender,
+		&i.Subject.Birthdate,
+		&i.Subject.Zoneinfo,
+		&i.Subject.StreetAddress,
+		&i.Subject.Locality,
+		&i.Subject.Region,
+		&i.Subject.PostalCode,
+		&i.Subject.Country,
+		&i.Subject.Email,
+		&i.Subject.IsEmailVerified,
+		&i.Subject.IsEmailProven,
+		&i.Subject.Phone,
+		&i.Subject.IsPhoneVerified,
+		&i.Subject.ChangeDate,
+		&i.Roles,
+		&i.Metadata,
+	)
+	return i, err
+}
+
+const subjectOfUser = `-- name: SubjectOfUser :one
+SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date,
+    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
+    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+WHERE s.instance_id = $3 AND s.id = $4 AND ($5::int IS NULL OR s.generation = $5)
+`
+
+type SubjectOfUserParams struct {
+	Projects     []string `db:"projects"`
+	WithMetadata bool     `db:"with_metadata"`
+	InstanceID   string   `db:"instance_id"`
+	UserID       string   `db:"user_id"`
+	Generation   *int32   `db:"generation"`
+}
+
+type SubjectOfUserRow struct {
+	Subject  Subject         `db:"subject"`
+	Roles    json.RawMessage `db:"roles"`
+	Metadata json.RawMessage `db:"metadata"`
+}
+
+// A user whom a token is to be about, in a generation if one is named. Here and below,
+// roles are those in the projects that are named, and metadata is read when it is asked for.
+func (q *Queries) SubjectOfUser(ctx context.Context, db DBTX, arg SubjectOfUserParams) (SubjectOfUserRow, error) {
+	row := db.QueryRow(ctx, subjectOfUser,
+		arg.Projects,
+		arg.WithMetadata,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Generation,
+	)
+	var i SubjectOfUserRow
+	err := row.Scan(
+		&i.Subject.InstanceID,
+		&i.Subject.ID,
+		&i.Subject.OrgID,
+		&i.Subject.UserType,
+		&i.Subject.Username,
+		&i.Subject.Generation,
+		&i.Subject.GivenName,
+		&i.Subject.FamilyName,
+		&i.Subject.MiddleName,
+		&i.Subject.NickName,
+		&i.Subject.DisplayName,
+		&i.Subject.PreferredLanguage,
+		&i.Subject.ProfileUrl,
+		&i.Subject.PictureUrl,
+		&i.Subject.WebsiteUrl,
+		&i.Subject.Gender,
+		&i.Subject.Birthdate,
+		&i.Subject.Zoneinfo,
+		&i.Subject.StreetAddress,
+		&i.Subject.Locality,
+		&i.Subject.Region,
+		&i.Subject.PostalCode,
+		&i.Subject.Country,
+		&i.Subject.Email,
+		&i.Subject.IsEmailVerified,
+		&i.Subject.IsEmailProven,
+		&i.Subject.Phone,
+		&i.Subject.IsPhoneVerified,
+		&i.Subject.ChangeDate,
+		&i.Roles,
+		&i.Metadata,
+	)
+	return i, err
+}
+
 const sweepAssertions = `-- name: SweepAssertions :execrows
 DELETE FROM used_assertions a WHERE (a.instance_id, a.hash) IN (
     SELECT o.instance_id, o.hash FROM used_assertions o WHERE o.expiration_date < $1::timestamptz LIMIT $2::int)

@@ -9,7 +9,6 @@ import (
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/secret"
 )
 
@@ -17,7 +16,7 @@ import (
 // bits, so one hash is enough (SEC-053).
 func newSecret() (string, []byte) {
 	made := secret.Random()
-	hash := policy.HashToken(made)
+	hash := secret.HashToken(made)
 	return made, hash[:]
 }
 
@@ -48,7 +47,7 @@ func (s *Service) Find(ctx context.Context, id string) (*db.App, error) { return
 // SetSecret gives an application a client secret of a known value, which no operation of
 // the contract does.
 func (s *Service) SetSecret(ctx context.Context, id, value string) error {
-	hash := policy.HashToken(value)
+	hash := secret.HashToken(value)
 	_, err := s.apps.Change(ctx, id, &eventv1.ApplicationSecretChanged{}, func(_ pgx.Tx, row *db.App) error {
 		row.SecretHash = hash[:]
 		return nil

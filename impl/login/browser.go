@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"net/http"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/secret"
 )
 
 // How long what was proven counts. A session ends idleLifetime after it was last
@@ -122,7 +122,7 @@ func (p *Pages) read(ctx context.Context, instanceID string, tokens []string) ([
 	}
 	hashes := make([][]byte, len(tokens))
 	for i, token := range tokens {
-		hash := sha256.Sum256([]byte(token))
+		hash := secret.HashToken(token)
 		hashes[i] = hash[:]
 	}
 	rows, err := p.queries.BrowserSessions(ctx, p.DB.Pool, db.BrowserSessionsParams{InstanceID: instanceID, Hashes: hashes, Now: p.Now()})

@@ -140,7 +140,7 @@ func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, te
 	if err != nil || t == nil || !slices.Contains(t.GetAudience(), scope.Platform) {
 		return nil, err
 	}
-	found, err := s.subjects.OfToken(ctx, at, t, subject.AboutToken(t, 0))
+	found, err := s.subjects.OfToken(ctx, at, t, subject.AboutToken(t))
 	if err != nil || found == nil {
 		return nil, err
 	}

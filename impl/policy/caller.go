@@ -9,6 +9,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/store"
 )
 
@@ -39,10 +40,6 @@ type Identity struct {
 // TokenPrefix marks personal access tokens, for secret scanners.
 const TokenPrefix = "writ_pat_"
 
-// HashToken returns what is stored of a token. Tokens hold 256 random bits, so
-// one hash is enough.
-func HashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
-
 type tokenKey struct {
 	instanceID string
 	host       string // of tokens that are good at their issuer only
@@ -61,7 +58,7 @@ func (c *Chain) caller(ctx context.Context, authorization []string, instance *In
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
 	}
-	load, key := c.loadCaller, tokenKey{instanceID: instance.ID, hash: HashToken(token)}
+	load, key := c.loadCaller, tokenKey{instanceID: instance.ID, hash: secret.HashToken(token)}
 	if !strings.HasPrefix(token, TokenPrefix) {
 		host := RequestFrom(ctx).Host
 		key.host = host

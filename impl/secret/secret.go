@@ -21,6 +21,10 @@ func Random() string {
 	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
+// HashToken returns what is stored of a token. Tokens hold 256 random bits, so
+// one hash is enough.
+func HashToken(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)) }
+
 // IsGood reports whether a value is a secret whose hash is stored, or the one
 // before it while both are good. It takes the same time whatever it finds; for
 // what does not exist the hashes may be nil (SEC-053).

@@ -10,6 +10,7 @@ import (
 
 	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/seed"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
@@ -202,7 +203,7 @@ func TestALostSecretIsReplacedOnlyWhenAsked(t *testing.T) {
 		t.Errorf("got %v generated, want only the lost one, anew", again.Generated)
 	}
 	var hashes int
-	old := policy.HashToken(first.Secrets[lost])
+	old := secret.HashToken(first.Secrets[lost])
 	if err := f.db.Pool.QueryRow(t.Context(), "SELECT count(*) FROM personal_access_tokens WHERE token_hash = $1", old[:]).Scan(&hashes); err != nil || hashes != 0 {
 		t.Errorf("the lost token is still good (%d rows, %v)", hashes, err)
 	}

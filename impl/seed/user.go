@@ -305,7 +305,7 @@ func (r *run) token(ctx context.Context, user *db.UserRow, path string, token To
 	if value == "" {
 		return "", nil
 	}
-	hash := policy.HashToken(value)
+	hash := secret.HashToken(value)
 	if exists {
 		if bytes.Equal(old.TokenHash, hash[:]) && store.SameTime(old.ExpirationDate, token.Expires) {
 			return value, nil

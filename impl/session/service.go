@@ -8,7 +8,6 @@ package session
 
 import (
 	"context"
-	"crypto/sha256"
 
 	"github.com/jackc/pgx/v5"
 
@@ -178,7 +177,7 @@ func newToken() (token string, hash []byte) {
 }
 
 func hashToken(token string) []byte {
-	hash := sha256.Sum256([]byte(token))
+	hash := secret.HashToken(token)
 	return hash[:]
 }
 

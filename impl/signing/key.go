@@ -15,7 +15,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
-	"crypto/sha512"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
@@ -191,44 +190,18 @@ func (k *Key) sign(input []byte) ([]byte, error) {
 }
 
 // Verify reports whether signature is that of input by public, under an algorithm
-// that fits the kind of the key and no other (RFC 8725, section 3.1). Keys of
-// others may sign with PS256, ES384 and ES512 too.
+// that fits the kind of the key and no other (RFC 8725, section 3.1).
 func Verify(algorithm Algorithm, public crypto.PublicKey, input, signature []byte) bool {
 	switch key := public.(type) {
 	case *rsa.PublicKey:
 		digest := sha256.Sum256(input)
-		switch algorithm {
-		case RS256:
-			return rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
-		case "PS256":
-			return rsa.VerifyPSS(key, crypto.SHA256, digest[:], signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
-		}
+		return algorithm == RS256 && rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
 	case *ecdsa.PublicKey:
-		size := (key.Curve.Params().BitSize + 7) / 8
-		if len(signature) != 2*size || algorithm != ecAlgorithms[key.Curve] {
-			return false
-		}
-		return ecdsa.Verify(key, ecDigest(size, input), new(big.Int).SetBytes(signature[:size]), new(big.Int).SetBytes(signature[size:]))
+		digest := sha256.Sum256(input)
+		return algorithm == ES256 && key.Curve == elliptic.P256() && len(signature) == 64 &&
+			ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
 	case ed25519.PublicKey:
 		return algorithm == EdDSA && ed25519.Verify(key, input, signature)
 	}
 	return false
 }
-
-var ecAlgorithms = map[elliptic.Curve]Algorithm{elliptic.P256(): ES256, elliptic.P384(): "ES384", elliptic.P521(): "ES512"}
-
-func ecDigest(size int, input []byte) []byte {
-	switch size {
-	case 32:
-		digest := sha256.Sum256(input)
-		return digest[:]
-	case 48:
-		digest := sha512.Sum384(input)
-		return digest[:]
-	}
-	digest := sha512.Sum512(input)
-	return digest[:]
-}
-
-// Foreign lists the algorithms that assertions of clients may be signed with.
-var Foreign = []Algorithm{RS256, "PS256", ES256, "ES384", "ES512", EdDSA}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/secret"
 )
 
 // What no operation of the contract does: secrets whose value is known, and the users of the
@@ -48,7 +48,7 @@ func (s *Service) AddSystemUser(ctx context.Context, id, username string) (strin
 
 // AddToken gives a user a personal access token of a known value.
 func (s *Service) AddToken(ctx context.Context, user *db.UserRow, name, value string, expires *time.Time) error {
-	hash := policy.HashToken(value)
+	hash := secret.HashToken(value)
 	_, err := s.tokens.Create(ctx, &db.PersonalAccessToken{
 		OrgID: user.OrgID, UserID: user.ID, Name: name, TokenHash: hash[:], ExpirationDate: expires,
 	}, &eventv1.PATAdded{})
@@ -63,7 +63,7 @@ func (s *Service) DropToken(ctx context.Context, id string) error {
 
 // SetSecret gives a service user a client secret of a known value.
 func (s *Service) SetSecret(ctx context.Context, id, value string) error {
-	hash := policy.HashToken(value)
+	hash := secret.HashToken(value)
 	_, err := s.users.Change(ctx, id, &eventv1.MachineSecretSet{}, func(_ pgx.Tx, user *db.UserRow) error {
 		user.SecretHash = hash[:]
 		return nil

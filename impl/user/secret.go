@@ -9,7 +9,6 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
 	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/signout"
 )
@@ -19,7 +18,7 @@ import (
 // (SEC-059).
 func (s *Service) SetClientSecret(ctx context.Context, req *userv3.SetClientSecretRequest) (*userv3.SetClientSecretResponse, error) {
 	value := secret.Random()
-	hash := policy.HashToken(value)
+	hash := secret.HashToken(value)
 	var clientID string
 	details, err := s.users.Change(ctx, req.GetId(), &eventv1.MachineSecretSet{}, func(_ pgx.Tx, user *db.UserRow) error {
 		if user.UserType != service {

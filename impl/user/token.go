@@ -31,7 +31,7 @@ func (s *Service) CreatePersonalAccessToken(ctx context.Context, req *userv3.Cre
 		return nil, err
 	}
 	value := policy.TokenPrefix + secret.Random()
-	hash := policy.HashToken(value)
+	hash := secret.HashToken(value)
 	var details *object.Details
 	err := s.DB.InTx(ctx, func(tx pgx.Tx) error {
 		user, err := s.lockService(ctx, tx, req.GetUserId())

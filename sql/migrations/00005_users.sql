@@ -153,21 +153,29 @@ $$;
 CREATE TRIGGER users_grants_gone AFTER DELETE ON users REFERENCING OLD TABLE AS gone_rows
     FOR EACH STATEMENT EXECUTE FUNCTION forget_grants();
 
--- Who registered and has not verified their address yet is an inactive user who has a
--- code for it (user_codes, purpose 1): only registering makes such codes. For that to
--- be the proof, the code has to go when the user becomes active, however that comes
--- about: whom an administrator deactivates later is no registration any more, which
--- another one could replace or its own code finish.
+-- Who registered and has not verified their address yet: inactive users, whom another one
+-- who registers with the address replaces.
+CREATE TABLE registrations (
+    instance_id text COLLATE "C" NOT NULL,
+    user_id     text COLLATE "C" NOT NULL,
+    CONSTRAINT registrations_pkey PRIMARY KEY (instance_id, user_id),
+    CONSTRAINT registrations_user_fkey FOREIGN KEY (instance_id, user_id) REFERENCES users ON DELETE CASCADE
+);
+
+-- A registration ends with the user becoming active and with another word about the
+-- address, however that comes about: whom an administrator deactivates later is none any
+-- more, which another one could replace or its own code finish.
 -- +goose StatementBegin
 CREATE FUNCTION end_registration() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
+    DELETE FROM registrations WHERE instance_id = NEW.instance_id AND user_id = NEW.id;
     DELETE FROM user_codes WHERE instance_id = NEW.instance_id AND user_id = NEW.id AND purpose = 1;
     RETURN NULL;
 END
 $$;
 -- +goose StatementEnd
-CREATE TRIGGER users_registered AFTER UPDATE OF state ON users
-    FOR EACH ROW WHEN (OLD.state = 2 AND NEW.state <> 2) EXECUTE FUNCTION end_registration();
+CREATE TRIGGER users_registered AFTER UPDATE OF state, email, is_email_verified ON users
+    FOR EACH ROW WHEN (OLD.state = 2 AND (NEW.state <> 2 OR NEW.is_email_verified OR NEW.email <> OLD.email)) EXECUTE FUNCTION end_registration();
 
 -- Metadata: id is the key, unique in the user. Values are compared by their hash,
 -- because an index entry holds less than a value may.

@@ -57,3 +57,35 @@ CREATE TABLE used_assertions (
     CONSTRAINT used_assertions_pkey PRIMARY KEY (instance_id, hash)
 );
 CREATE INDEX used_assertions_by_expiration_date ON used_assertions (expiration_date);
+
+-- Whom tokens are about, if they can be about them now: what is told of users, and
+-- nothing that only the server may know.
+CREATE VIEW subjects AS
+SELECT instance_id, id, coalesce(org_id, '')::text AS org_id, user_type, username, generation,
+    given_name, family_name, middle_name, nick_name, display_name, preferred_language, profile_url, picture_url, website_url,
+    gender, birthdate, zoneinfo, street_address, locality, region, postal_code, country,
+    email, is_email_verified, is_email_proven, phone, is_phone_verified, change_date
+FROM users WHERE state = 1;
+
+-- What some tokens tell beside. Functions of plpgsql, because what a statement may read it
+-- sets up whether it reads it or not: these cost where they are called, nothing elsewhere.
+-- +goose StatementBegin
+CREATE FUNCTION roles_of(instance text, of_user text, projects text[]) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN coalesce((
+        SELECT jsonb_agg(jsonb_build_object('project', ug.project_id, 'org', ug.org_id, 'domain', coalesce(d.domain, ''), 'keys', ug.role_keys))
+        FROM user_grants ug
+        JOIN projects p ON p.instance_id = ug.instance_id AND p.id = ug.project_id AND p.state = 1
+        LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id
+        LEFT JOIN domains d ON d.instance_id = ug.instance_id AND d.org_id = ug.org_id AND d.is_primary
+        WHERE ug.instance_id = instance AND ug.user_id = of_user AND ug.state = 1 AND (ug.project_grant_id IS NULL OR pg.state = 1)
+          AND ug.project_id = ANY (projects)), '[]');
+END
+$$;
+CREATE FUNCTION metadata_of(instance text, of_user text) RETURNS jsonb LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT jsonb_object_agg(m.id, translate(encode(m.value, 'base64'), E'+/=\n', '-_'))
+        FROM user_metadata m WHERE m.instance_id = instance AND m.user_id = of_user);
+END
+$$;
+-- +goose StatementEnd

@@ -68,27 +68,30 @@ DELETE FROM user_codes WHERE instance_id = @instance_id AND user_id = @user_id A
 -- Whom a code was made for, as the pages have to know them.
 SELECT u.id, u.org_id::text AS org_id, u.state, u.email, u.is_email_verified, u.display_name, u.preferred_language, coalesce(u.password_hash, '')::text AS password_hash,
     (u.username || coalesce('@' || d.domain, ''))::text AS login_name,
-    -- As in Registrations.
-    (u.state = 2 AND NOT u.is_email_verified AND EXISTS (
-        SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email))::bool AS is_registering
+    EXISTS (SELECT FROM registrations r WHERE r.instance_id = u.instance_id AND r.user_id = u.id) AS is_registering
 FROM users u LEFT JOIN domains d ON d.instance_id = u.instance_id AND d.org_id = u.org_id AND d.is_primary
 WHERE u.instance_id = @instance_id AND u.id = @id AND u.user_type = 1 AND u.org_id IS NOT NULL;
 
 -- name: Registrations :many
 -- Those who registered with an address and have not verified it, locked until the
--- transaction ends. Who was active since is none of them (end_registration).
-SELECT u.id, u.org_id::text AS org_id FROM users u
-WHERE u.instance_id = @instance_id AND u.email_folded = @email_folded AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified AND EXISTS (
-    SELECT FROM user_codes c WHERE c.instance_id = u.instance_id AND c.user_id = u.id AND c.purpose = 1 AND c.address = u.email)
-ORDER BY u.id FOR UPDATE OF u;
+-- transaction ends. Both rows are locked, so that whose registration has ended meanwhile
+-- is not among them.
+SELECT u.id, u.org_id::text AS org_id FROM users u JOIN registrations r ON r.instance_id = u.instance_id AND r.user_id = u.id
+WHERE u.instance_id = @instance_id AND u.email_folded = @email_folded
+ORDER BY u.id FOR UPDATE;
+
+-- name: AddRegistration :exec
+INSERT INTO registrations (instance_id, user_id) VALUES (@instance_id, @user_id);
 
 -- name: AbandonedRegistration :one
 -- Somebody like that whose last code ended before a time, locked; not one whom another
 -- node deletes right now.
 SELECT u.instance_id, u.id, u.org_id::text AS org_id
-FROM user_codes c JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
-WHERE c.purpose = 1 AND c.expiration_date < @before::timestamptz AND c.address = u.email AND u.user_type = 1 AND u.state = 2 AND NOT u.is_email_verified
-ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u SKIP LOCKED;
+FROM user_codes c
+JOIN users u ON u.instance_id = c.instance_id AND u.id = c.user_id
+JOIN registrations r ON r.instance_id = c.instance_id AND r.user_id = c.user_id
+WHERE c.purpose = 1 AND c.expiration_date < @before::timestamptz
+ORDER BY c.expiration_date LIMIT 1 FOR UPDATE OF u, r SKIP LOCKED;
 
 -- name: ReleaseUsername :exec
 -- Lets another user have the username of one who is deleted in this transaction.

@@ -15,6 +15,58 @@ SELECT o.name, coalesce(d.domain, '')::text AS domain FROM organizations o
 LEFT JOIN domains d ON d.instance_id = o.instance_id AND d.org_id = o.id AND d.is_primary
 WHERE o.instance_id = @instance_id AND o.id = @id AND o.state = 1;
 
+-- name: SubjectOfUser :one
+-- A user whom a token is to be about, in a generation if one is named. Here and below,
+-- roles are those in the projects that are named, and metadata is read when it is asked for.
+SELECT sqlc.embed(s),
+    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
+    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation)::int IS NULL OR s.generation = sqlc.narg(generation));
+
+-- name: SubjectOfSession :one
+-- A user in the session and the generation in which tokens are about to be issued.
+SELECT sqlc.embed(s),
+    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
+    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+JOIN sessions n ON n.instance_id = s.instance_id AND n.id = @session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
+WHERE s.instance_id = @instance_id AND s.id = @user_id AND s.generation = @generation;
+
+-- name: SubjectOfToken :one
+-- The user of a token that came from no login: unless it was revoked.
+SELECT sqlc.embed(s),
+    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
+    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation)::int IS NULL OR s.generation = sqlc.narg(generation))
+  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
+
+-- name: SubjectOfLogin :one
+-- The user of a token that came from a login: from its grant, in its session, or both; ''
+-- is none. What came from a grant is good in the generation of the user that the grant
+-- was made in.
+SELECT sqlc.embed(s), coalesce(g.claims, '{}')::text[] AS claims,
+    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
+    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+LEFT JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = @grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+LEFT JOIN sessions n ON n.instance_id = s.instance_id AND n.id = @session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
+WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation)::int IS NULL OR s.generation = sqlc.narg(generation))
+  AND (@grant_id::text = '' OR g.id IS NOT NULL) AND (@session_id::text = '' OR n.id IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
+
+-- name: SubjectOfGrant :one
+-- A grant that a refresh token is of, and its user. Its session counts while it lives.
+-- Metadata is read when the grant has the scope that asks for it.
+SELECT sqlc.embed(s), sqlc.embed(g),
+    coalesce((SELECT n.id FROM sessions n WHERE n.instance_id = g.instance_id AND n.id = g.session_id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)), '')::text AS live_session_id,
+    (CASE WHEN @with_roles::bool THEN roles_of(s.instance_id, s.id, g.audience) END)::jsonb AS roles,
+    (CASE WHEN @metadata_scope::text = ANY (g.scopes) THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = @grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+WHERE s.instance_id = @instance_id AND s.id = @user_id;
+
 -- name: ServiceClients :many
 -- The service users that a client ID may mean: a username, which is unique within
 -- an organization only, so that the secret decides, or a login name.

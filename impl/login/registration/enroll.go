@@ -64,6 +64,9 @@ func (s *Service) enroll(ctx context.Context, at Where, said Form, hash string, 
 		if _, err := users.DeactivateUserKeeping(themself, &userv3.DeactivateUserRequest{Id: userID}, begun.SessionID); err != nil {
 			return err
 		}
+		if err := s.queries.AddRegistration(ctx, tx, db.AddRegistrationParams{InstanceID: at.InstanceID, UserID: userID}); err != nil {
+			return err
+		}
 		for _, old := range before {
 			if err := s.queries.MoveMessages(ctx, tx, db.MoveMessagesParams{InstanceID: at.InstanceID, UserID: old.ID, NewUserID: userID, OrgID: at.OrgID}); err != nil {
 				return err

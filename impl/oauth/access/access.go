@@ -17,6 +17,7 @@ import (
 	"github.com/writ-id/writ/impl/oauth/scope"
 	"github.com/writ-id/writ/impl/oauth/subject"
 	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/secret"
 	"github.com/writ-id/writ/impl/signing"
 	"github.com/writ-id/writ/impl/store"
 	"github.com/writ-id/writ/impl/token"
@@ -110,7 +111,7 @@ func (s *Reader) ReadPersonal(ctx context.Context, at endpoint.Site, text string
 	if !strings.HasPrefix(text, policy.TokenPrefix) {
 		return nil, nil
 	}
-	hash := policy.HashToken(text)
+	hash := secret.HashToken(text)
 	p := db.TokenOwnerParams{InstanceID: at.ID, TokenHash: hash[:], Now: at.Now}
 	if of != nil {
 		p.OrgID, p.ProjectID = of.OrgID, of.ProjectID

@@ -110,7 +110,7 @@ func (a *authorization) readProof() error {
 	challenge, method := a.req.CodeChallenge, a.req.CodeChallengeMethod
 	switch {
 	case challenge == "" && method == "":
-		if a.req.ResponseType == responseCode && a.client.Method == appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE {
+		if a.req.ResponseType == responseCode && a.client.AuthMethodType == appv3.AuthMethodType_AUTH_METHOD_TYPE_NONE {
 			return endpoint.InvalidRequest("code_challenge is missing")
 		}
 		return nil

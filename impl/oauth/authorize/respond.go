@@ -13,10 +13,10 @@ import (
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/login"
-	"github.com/writ-id/writ/impl/oauth/claims"
 	"github.com/writ-id/writ/impl/oauth/client"
 	"github.com/writ-id/writ/impl/oauth/endpoint"
 	"github.com/writ-id/writ/impl/oauth/issue"
+	"github.com/writ-id/writ/impl/oauth/scope"
 	"github.com/writ-id/writ/impl/oauth/subject"
 )
 
@@ -145,11 +145,9 @@ func (e *Endpoint) sendTokens(w http.ResponseWriter, r *http.Request, a *authori
 	t := e.Issuer.Begin(a.at, "", session.UserID, session.Generation)
 	t.SessionId, t.ClientId, t.AppId = session.ID, a.client.ClientID, a.client.ID
 	t.Audience, t.AuthTime, t.Amr, t.Claims = a.audience(), session.AuthTime.Unix(), session.AMR, a.claims.Names
-	parts := issue.Parts(a.client, a.scopes, t.Claims)
-	if a.req.ResponseType == responseIDToken {
-		parts |= claims.Parts(a.scopes)
-	}
-	found, err := e.Subjects.Read(ctx, a.at, subject.About{User: t.UserId, Generation: &session.Generation, Session: t.SessionId, Projects: t.Audience, Parts: parts})
+	found, err := e.Subjects.Read(ctx, a.at, subject.About{
+		User: t.UserId, Generation: &session.Generation, Session: t.SessionId, Projects: issue.Roles(a.client, t.Audience), Metadata: a.scopes.Has(scope.Metadata),
+	})
 	if err != nil {
 		return err
 	}

@@ -18,23 +18,6 @@ const (
 // Origins is a claim of access tokens: what they were exchanged for.
 const Origins = scope.URN + "token:origins"
 
-// Parts is what the claims of scopes need.
-func Parts(sc *scope.Set) subject.Part {
-	var parts subject.Part
-	for _, one := range sc.List {
-		switch one {
-		case scope.Profile, scope.Email, scope.Phone, scope.Address, scope.Owner:
-			parts |= subject.WithClaims
-		case scope.Metadata:
-			parts |= subject.WithMetadata
-		}
-	}
-	if sc.Org != "" {
-		parts |= subject.WithClaims
-	}
-	return parts
-}
-
 // All adds the claims that scopes, and requests by name, ask for. reader is the
 // organization of the client that is told.
 func All(o *Set, s *subject.Subject, sc *scope.Set, named []string, reader string) {
@@ -122,11 +105,11 @@ func add(o *Set, s *subject.Subject, name, reader string) {
 	case "nickname":
 		o.String(name, s.NickName)
 	case "profile":
-		o.String(name, s.ProfileURL)
+		o.String(name, s.ProfileUrl)
 	case "picture":
-		o.String(name, s.PictureURL)
+		o.String(name, s.PictureUrl)
 	case "website":
-		o.String(name, s.WebsiteURL)
+		o.String(name, s.WebsiteUrl)
 	case "gender":
 		o.String(name, s.Gender)
 	case "birthdate":

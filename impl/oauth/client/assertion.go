@@ -3,11 +3,18 @@ package client
 import (
 	"context"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
 	"crypto/sha256"
 	"errors"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lestrrat-go/jwx/v3/jwa"
+	"github.com/lestrrat-go/jwx/v3/jws"
 
 	"github.com/writ-id/writ/gen/db"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
@@ -45,7 +52,7 @@ func (d *Directory) byAssertion(ctx context.Context, at endpoint.Site, shown Cre
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || found.Method != assertion {
+	if found == nil || found.AuthMethodType != assertion {
 		noteClient(ctx, found, assertion, methods)
 		return nil, endpoint.ErrClient
 	}
@@ -53,7 +60,7 @@ func (d *Directory) byAssertion(ctx context.Context, at endpoint.Site, shown Cre
 	if err != nil {
 		return nil, err
 	}
-	good, err := d.check(ctx, at, jwt, public, issuer, issuer)
+	good, err := d.check(ctx, at, shown.assertion, jwt, public, issuer, issuer)
 	if err == nil && !good {
 		noteClient(ctx, found, assertion, methods)
 		err = endpoint.ErrClient
@@ -79,7 +86,7 @@ func (d *Directory) ServiceByAssertion(ctx context.Context, at endpoint.Site, te
 	if key == nil || key.UserID != issuer || key.ExpirationDate != nil && !at.Now.Before(*key.ExpirationDate) {
 		return nil, nil
 	}
-	if good, err := d.check(ctx, at, jwt, key.public, issuer, issuer); err != nil || !good {
+	if good, err := d.check(ctx, at, text, jwt, key.public, issuer, issuer); err != nil || !good {
 		return nil, err
 	}
 	endpoint.From(ctx, key.Username)
@@ -105,7 +112,7 @@ func (d *Directory) SubjectOf(ctx context.Context, at endpoint.Site, text string
 	if err != nil {
 		return "", err
 	}
-	if good, err := d.check(ctx, at, jwt, public, issuer, userID); err != nil || !good {
+	if good, err := d.check(ctx, at, text, jwt, public, issuer, userID); err != nil || !good {
 		return "", err
 	}
 	return userID, nil
@@ -113,8 +120,8 @@ func (d *Directory) SubjectOf(ctx context.Context, at endpoint.Site, text string
 
 // check reports whether an assertion is good, once: signed by the key, about who it is
 // to be about, for this issuer alone, and of now.
-func (d *Directory) check(ctx context.Context, at endpoint.Site, jwt *token.JWT, public crypto.PublicKey, issuer, about string) (bool, error) {
-	if !slices.Contains(signing.Foreign, jwt.Algorithm) || !signing.Verify(jwt.Algorithm, public, jwt.Input, jwt.Signature) || jwt.IsType(signing.AccessToken) {
+func (d *Directory) check(ctx context.Context, at endpoint.Site, text string, jwt *token.JWT, public crypto.PublicKey, issuer, about string) (bool, error) {
+	if !verify(jwt, text, public) || jwt.IsType(signing.AccessToken) {
 		return false, nil
 	}
 	subject, _ := jwt.Claims.Text("sub")
@@ -145,6 +152,41 @@ func (d *Directory) check(ctx context.Context, at endpoint.Site, jwt *token.JWT,
 	}
 	n, err := d.queries.UseAssertion(ctx, d.DB.Pool, db.UseAssertionParams{InstanceID: at.ID, Hash: hash[:], ExpirationDate: end.Add(assertionLead)})
 	return n == 1, err
+}
+
+// Algorithms are those that clients may sign assertions with (RFC 7518, RFC 8037); the kind
+// of the key and its curve decide which of them fit.
+var Algorithms = []jwa.SignatureAlgorithm{jwa.RS256(), jwa.PS256(), jwa.ES256(), jwa.ES384(), jwa.ES512(), jwa.EdDSA()}
+
+// verify reports whether a key signed an assertion (RFC 7515, section 5.2), by an algorithm
+// that fits the kind of the key and no other (RFC 8725, section 3.1). jwt is its text taken
+// apart, as strictly as our own tokens are.
+func verify(jwt *token.JWT, text string, public crypto.PublicKey) bool {
+	i := slices.IndexFunc(Algorithms, func(one jwa.SignatureAlgorithm) bool { return one.String() == string(jwt.Algorithm) })
+	if i < 0 || !fits(Algorithms[i], public) {
+		return false
+	}
+	_, err := jws.Verify([]byte(text), jws.WithKey(Algorithms[i], public))
+	return err == nil
+}
+
+func fits(algorithm jwa.SignatureAlgorithm, public crypto.PublicKey) bool {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		return algorithm == jwa.RS256() || algorithm == jwa.PS256()
+	case *ecdsa.PublicKey:
+		switch key.Curve {
+		case elliptic.P256():
+			return algorithm == jwa.ES256()
+		case elliptic.P384():
+			return algorithm == jwa.ES384()
+		case elliptic.P521():
+			return algorithm == jwa.ES512()
+		}
+	case ed25519.PublicKey:
+		return algorithm == jwa.EdDSA()
+	}
+	return false
 }
 
 // isForUs reports whether the audience is this issuer and nobody else (SEC-054): a text, or

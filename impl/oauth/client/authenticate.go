@@ -142,7 +142,7 @@ func (d *Directory) Authenticate(ctx context.Context, at endpoint.Site, shown Cr
 		known = &Client{} // takes as long (SEC-053)
 	}
 	right := shown.method == none || secret.IsGood(shown.secret, known.SecretHash, known.OldSecretHash, known.OldSecretUntil, at.Now)
-	if found == nil || !right || found.Method != shown.method || !slices.Contains(methods, shown.method) {
+	if found == nil || !right || found.AuthMethodType != shown.method || !slices.Contains(methods, shown.method) {
 		noteClient(ctx, found, shown.method, methods)
 		return nil, endpoint.ErrClient
 	}
@@ -158,8 +158,8 @@ func noteClient(ctx context.Context, found *Client, shown appv3.AuthMethodType, 
 	}
 	policy.RequestFrom(ctx).Client = found.ClientID
 	switch {
-	case found.Method != shown:
-		endpoint.Note(ctx, "the application is configured for %s, the request came with %s", methodNames[found.Method], methodNames[shown])
+	case found.AuthMethodType != shown:
+		endpoint.Note(ctx, "the application is configured for %s, the request came with %s", methodNames[found.AuthMethodType], methodNames[shown])
 	case !slices.Contains(taken, shown):
 		endpoint.Note(ctx, "this endpoint does not take %s", methodNames[shown])
 	case shown == assertion:

@@ -24,14 +24,11 @@ import (
 // Client is an application that uses the endpoints.
 type Client struct {
 	db.App
-	Method      appv3.AuthMethodType // how it authenticates, and no other way (SEC-050)
-	AssertRoles bool                 // its project asserts roles
-	Roles       []string             // of its project
+	AssertRoles bool     // its project asserts roles
+	Roles       []string // of its project
 
 	checkRole    bool // its project asks users for a role
 	checkProject bool // its project asks users to be of an organization that has it
-	grants       []appv3.GrantType
-	responses    []appv3.ResponseType
 	keys         map[string]appKey
 }
 
@@ -43,10 +40,10 @@ type appKey struct {
 }
 
 // MayUse reports whether a grant is configured for the client.
-func (c *Client) MayUse(grant appv3.GrantType) bool { return slices.Contains(c.grants, grant) }
+func (c *Client) MayUse(grant appv3.GrantType) bool { return slices.Contains(c.GrantTypes, grant) }
 
 // MayAsk reports whether a response type is configured for the client.
-func (c *Client) MayAsk(kind appv3.ResponseType) bool { return slices.Contains(c.responses, kind) }
+func (c *Client) MayAsk(kind appv3.ResponseType) bool { return slices.Contains(c.ResponseTypes, kind) }
 
 // HasJWT reports whether its access tokens are JWTs.
 func (c *Client) HasJWT() bool { return isJWT(c.AccessTokenType) }
@@ -135,14 +132,8 @@ func (d *Directory) Find(ctx context.Context, instanceID, id string) (*Client, e
 			return nil, err
 		}
 		found := &Client{
-			App: row.App, Method: appv3.AuthMethodType(row.App.AuthMethodType), AssertRoles: row.ProjectRoleAssertion, Roles: row.RoleKeys,
+			App: row.App, AssertRoles: row.ProjectRoleAssertion, Roles: row.RoleKeys,
 			checkRole: row.ProjectRoleCheck, checkProject: row.HasProjectCheck, keys: map[string]appKey{},
-		}
-		for _, one := range row.App.GrantTypes {
-			found.grants = append(found.grants, appv3.GrantType(one))
-		}
-		for _, one := range row.App.ResponseTypes {
-			found.responses = append(found.responses, appv3.ResponseType(one))
 		}
 		var keys []appKey
 		if err := json.Unmarshal(row.Keys, &keys); err != nil {

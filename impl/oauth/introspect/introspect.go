@@ -92,16 +92,15 @@ func (e *Endpoint) introspect(ctx context.Context, at endpoint.Site, text string
 		return inactive, nil
 	}
 	sc := scope.Of(t.GetScopes())
-	parts := claims.Parts(sc)
 	roles := of.AssertRoles || sc.Has(scope.Roles) || len(sc.Roles) > 0
+	what := subject.AboutToken(t)
+	if personal { // which was looked up already
+		what = subject.About{User: t.GetUserId()}
+	}
+	what.Metadata = sc.Has(scope.Metadata)
 	if roles {
-		parts |= subject.WithRoles
+		what.Projects = []string{of.ProjectID}
 	}
-	what := subject.AboutToken(t, parts)
-	if personal {
-		what = subject.About{User: t.GetUserId(), Parts: parts}
-	}
-	what.Projects = []string{of.ProjectID}
 	found, err := e.Subjects.OfToken(ctx, at, t, what)
 	if err != nil {
 		return nil, err

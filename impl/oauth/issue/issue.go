@@ -62,22 +62,12 @@ func (s *Issuer) Begin(at endpoint.Site, grantID, userID string, generation int3
 	}
 }
 
-// Parts is what has to be read of a subject for the tokens of a client.
-func Parts(c *client.Client, sc *scope.Set, asked []string) subject.Part {
-	var parts subject.Part
+// Roles returns which of projects have roles that the tokens of a client tell.
+func Roles(c *client.Client, projects []string) []string {
 	if c.AccessTokenRoleAssertion || c.IDTokenRoleAssertion {
-		parts |= subject.WithRoles
+		return projects
 	}
-	if c.IDTokenUserinfoAssertion {
-		parts |= claims.Parts(sc)
-	}
-	if sc.Has(scope.Metadata) {
-		parts |= subject.WithMetadata
-	}
-	if len(claims.At(asked, claims.AtIDToken)) > 0 {
-		parts |= subject.WithClaims
-	}
-	return parts
+	return nil
 }
 
 // Reply makes the answer of the token endpoint (RFC 6749, section 5.1).

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -102,7 +103,7 @@ func configuration(key documentKey) *oauth.ProviderMetadata {
 	issuer, locales := key.issuer, strings.Fields(key.locales)
 	// All that a key of the instance may ever sign with: clients keep the document for
 	// longer than a key signs.
-	signs, foreign := names(signing.Algorithms), names(signing.Foreign)
+	signs, foreign := names(signing.Algorithms), names(client.Algorithms)
 	all, few := client.Names(client.All), client.Names(client.Introspecting)
 	acrs := []string{issue.ACROne, issue.ACRMany}
 	grants := token.Types(func(policyv1.Feature) bool { return key.exchange })
@@ -150,10 +151,10 @@ func configuration(key documentKey) *oauth.ProviderMetadata {
 	}
 }
 
-func names(algorithms []signing.Algorithm) []string {
+func names[A any](algorithms []A) []string {
 	list := make([]string, len(algorithms))
 	for i, name := range algorithms {
-		list[i] = string(name)
+		list[i] = fmt.Sprint(name)
 	}
 	return list
 }

@@ -7,7 +7,6 @@ package subject
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/writ-id/writ/gen/db"
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
@@ -23,15 +22,12 @@ type About struct {
 	User, Token, Grant, Session string
 	Generation                  *int32   // of the user; nil: the grant says it, or any
 	Projects                    []string // whose roles are wanted
-	Parts                       Part     // what else is read
+	Metadata                    bool     // whether that of the user is wanted
 }
 
 // AboutToken is what has to be good for an access token.
-func AboutToken(t *tokenv1.AccessToken, parts Part) About {
-	if len(t.GetClaims()) > 0 {
-		parts |= WithClaims
-	}
-	a := About{User: t.GetUserId(), Token: t.GetId(), Grant: t.GetGrantId(), Session: t.GetSessionId(), Parts: parts}
+func AboutToken(t *tokenv1.AccessToken) About {
+	a := About{User: t.GetUserId(), Token: t.GetId(), Grant: t.GetGrantId(), Session: t.GetSessionId()}
 	_, _, a.Generation = Source(t.GetId())
 	return a
 }
@@ -93,32 +89,18 @@ func (s *Reader) org(ctx context.Context, instanceID, id string) (*db.OAuthOrgRo
 
 // Subject is what a token is about, as it is now.
 type Subject struct {
-	ID, OrgID, Username, Domain string
-	UserType                    int16
-	Generation                  int32
+	db.Subject
+	Domain, OrgName string // of their organization
 
-	OrgName string
-
-	// The standard claims.
-	GivenName, FamilyName, NickName, DisplayName, PreferredLanguage string
-	Email, Phone                                                    string
-	IsEmailVerified, IsEmailProven, IsPhoneVerified                 bool
-	ChangeDate                                                      time.Time
-	MiddleName, ProfileURL, PictureURL, WebsiteURL                  string
-	Gender, Birthdate, Zoneinfo                                     string
-	StreetAddress, Locality, Region, PostalCode, Country            string
-
-	// Of the grant. Claims are those that were asked for by name.
-	Claims                     []string
-	App, Session               string
-	Scopes, Audience, AMR      []string
-	Origins                    []string
-	AuthTime, IdleDate, EndsAt time.Time
-	Actor                      json.RawMessage
-	RefreshGeneration          int32
-
+	Claims   []string // that were asked for by name when the grant was made
 	Roles    []RoleGrant
 	Metadata json.RawMessage
+}
+
+// Grant is a grant whose refresh token is shown.
+type Grant struct {
+	db.OauthGrant
+	LiveSessionID string // the session it was made in, while that lives
 }
 
 // LoginName is how the user signs in.

@@ -91,7 +91,7 @@ func proves(verifier, challenge string) bool {
 func (g *codeGrant) about(ctx context.Context, x *request) (err error) {
 	x.Subject, err = g.Subjects.Read(ctx, x.at, subject.About{
 		User: g.code.GetUserId(), Generation: &g.code.UserGeneration, Session: g.code.GetSessionId(),
-		Projects: g.code.GetAudience(), Parts: issue.Parts(x.client, x.Scopes, g.code.GetClaims()),
+		Projects: issue.Roles(x.client, g.code.GetAudience()), Metadata: x.Scopes.Has(scope.Metadata),
 	})
 	if err == nil && x.Subject == nil {
 		err = errCode

@@ -8,6 +8,7 @@ import (
 	"github.com/writ-id/writ/impl/oauth/access"
 	"github.com/writ-id/writ/impl/oauth/endpoint"
 	"github.com/writ-id/writ/impl/oauth/issue"
+	"github.com/writ-id/writ/impl/oauth/scope"
 	"github.com/writ-id/writ/impl/oauth/subject"
 )
 
@@ -103,8 +104,8 @@ func (g *exchangeGrant) idParty(ctx context.Context, x *request, text string) (*
 // alive reads the user of a token; nil when it is about something that has ended
 // (SEC-101).
 func (g *exchangeGrant) alive(ctx context.Context, x *request, p *party) (*subject.Subject, error) {
-	a := subject.AboutToken(p.AccessToken, issue.Parts(x.client, x.Scopes, nil)|subject.WithClaims)
-	a.Projects = []string{x.client.ProjectID}
+	a := subject.AboutToken(p.AccessToken)
+	a.Projects, a.Metadata = issue.Roles(x.client, []string{x.client.ProjectID}), x.Scopes.Has(scope.Metadata)
 	if p.personal {
 		a.Token = ""
 	}

@@ -7,7 +7,6 @@ import (
 
 	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/oauth/endpoint"
-	"github.com/writ-id/writ/impl/oauth/issue"
 	"github.com/writ-id/writ/impl/oauth/scope"
 	"github.com/writ-id/writ/impl/oauth/subject"
 )
@@ -18,8 +17,8 @@ var errRefresh = endpoint.InvalidGrant("the refresh token is not good: unknown, 
 // that is used again ends all that came from its code (RFC 9700, section 4.14.2).
 type refreshGrant struct {
 	*Endpoint
-	old   *tokenv1.RefreshToken
-	parts subject.Part
+	old *tokenv1.RefreshToken
+	was *subject.Grant
 }
 
 // present opens the refresh token and reads its grant.
@@ -33,29 +32,21 @@ func (g *refreshGrant) present(ctx context.Context, x *request) (err error) {
 	if g.old == nil || g.old.GetClientId() != x.client.ClientID {
 		return errRefresh
 	}
-	g.parts = issue.Parts(x.client, &scope.Set{}, nil) | subject.WithGrant
-	if x.client.IDTokenUserinfoAssertion { // its scopes are not known yet
-		g.parts |= subject.WithClaims
-	}
-	if x.Subject, err = g.read(ctx, x); err != nil {
+	x.Subject, g.was, err = g.Subjects.ReadGrant(ctx, x.at, g.old.GetUserId(), g.old.GetGrantId(), x.client.AccessTokenRoleAssertion || x.client.IDTokenRoleAssertion)
+	if err != nil {
 		return err
 	}
-	found := x.Subject
 	switch {
-	case found == nil || found.App != x.client.ID || !x.at.Now.Before(found.IdleDate) || !x.at.Now.Before(found.EndsAt):
+	case x.Subject == nil || g.was.AppID != x.client.ID || !x.at.Now.Before(g.was.IdleDate) || !x.at.Now.Before(g.was.ExpirationDate):
 		return errRefresh
-	case found.RefreshGeneration != g.old.GetGeneration():
+	case g.was.Generation != g.old.GetGeneration():
 		return endpoint.OrElse(g.Ledger.RevokeFamily(ctx, x.at, g.old.GetGrantId(), "reuse"), errRefresh)
 	}
-	if ended, err := g.Subjects.Ended(ctx, x.at.ID, found.Origins); err != nil || ended {
+	if ended, err := g.Subjects.Ended(ctx, x.at.ID, g.was.Origins); err != nil || ended {
 		return endpoint.OrElse(err, errRefresh)
 	}
-	x.Scopes, err = narrowed(found.Scopes, x.form.Scope)
+	x.Scopes, err = narrowed(g.was.Scopes, x.form.Scope)
 	return err
-}
-
-func (g *refreshGrant) read(ctx context.Context, x *request) (*subject.Subject, error) {
-	return g.Subjects.Read(ctx, x.at, subject.About{User: g.old.GetUserId(), Grant: g.old.GetGrantId(), Parts: g.parts})
 }
 
 // narrowed returns the scopes that a refresh asks for, of those that were granted
@@ -77,24 +68,15 @@ func narrowed(granted []string, asked string) (*scope.Set, error) {
 	return sc, nil
 }
 
-// about reads the user again where the scopes, which were not known before, ask for more.
-func (g *refreshGrant) about(ctx context.Context, x *request) (err error) {
-	if !x.Scopes.Has(scope.Metadata) || !x.Scopes.Has(scope.OpenID) {
-		return nil
-	}
-	g.parts |= subject.WithMetadata
-	if x.Subject, err = g.read(ctx, x); err == nil && x.Subject == nil {
-		err = errRefresh
-	}
-	return err
-}
+// about has nothing to read: the grant came with its user.
+func (g *refreshGrant) about(context.Context, *request) error { return nil }
 
 func (g *refreshGrant) draft(_ context.Context, x *request) error {
-	found := x.Subject
-	t := g.Issuer.Begin(x.at, g.old.GetGrantId(), found.ID, 0)
-	t.SessionId, t.ClientId, t.AppId, t.Origins = found.Session, x.client.ClientID, x.client.ID, found.Origins
-	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = found.Audience, found.AuthTime.Unix(), found.AMR, found.Claims, found.Actor
-	t.ExpiresAt = min(t.ExpiresAt, found.EndsAt.Unix())
+	was := g.was
+	t := g.Issuer.Begin(x.at, g.old.GetGrantId(), was.UserID, 0)
+	t.SessionId, t.ClientId, t.AppId, t.Origins = was.LiveSessionID, x.client.ClientID, x.client.ID, was.Origins
+	t.Audience, t.AuthTime, t.Amr, t.Claims, t.Actor = was.Audience, was.AuthTime.Unix(), was.Amr, was.Claims, was.Actor
+	t.ExpiresAt = min(t.ExpiresAt, was.ExpirationDate.Unix())
 	x.Access, x.JWT, x.ID = t, g.old.GetJwt() || x.client.HasJWT(), x.Scopes.Has(scope.OpenID)
 	x.fixed, x.generation = g.old.GetJwt(), g.old.GetGeneration()
 	return nil

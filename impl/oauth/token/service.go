@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
-	"github.com/writ-id/writ/impl/oauth/claims"
 	"github.com/writ-id/writ/impl/oauth/endpoint"
 	"github.com/writ-id/writ/impl/oauth/scope"
 	"github.com/writ-id/writ/impl/oauth/subject"
@@ -40,7 +39,7 @@ func (g *serviceGrant) about(ctx context.Context, x *request) (err error) {
 	if !x.ID && x.Scopes.OrgDomain == "" {
 		return nil
 	}
-	x.Subject, err = g.Subjects.Read(ctx, x.at, subject.About{User: x.service.UserID, Parts: claims.Parts(x.Scopes) & subject.WithMetadata})
+	x.Subject, err = g.Subjects.Read(ctx, x.at, subject.About{User: x.service.UserID, Metadata: x.Scopes.Has(scope.Metadata)})
 	if err == nil && x.Subject == nil {
 		err = endpoint.InvalidGrant("the user is not active")
 	}

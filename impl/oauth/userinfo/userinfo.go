@@ -123,13 +123,9 @@ func (e *Endpoint) claims(ctx context.Context, at endpoint.Site, text string) ([
 		asserted, project, reader = of.AssertRoles, of.ProjectID, of.OrgID
 	}
 	sc := scope.Of(t.GetScopes())
-	parts := claims.Parts(sc)
 	projects, only := claims.RoleProjects(sc, project, asserted, t.GetAudience())
-	if len(projects) > 0 {
-		parts |= subject.WithRoles
-	}
-	what := subject.AboutToken(t, parts)
-	what.Projects = projects
+	what := subject.AboutToken(t)
+	what.Projects, what.Metadata = projects, sc.Has(scope.Metadata)
 	found, err := e.Subjects.OfToken(ctx, at, t, what)
 	if err != nil || found == nil {
 		return nil, err
