@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
 )
 
 func newApply() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/clock"
+	"github.com/writ-id/writ/impl/core/clock"
 )
 
 func newClock() *cobra.Command {

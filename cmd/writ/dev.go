@@ -17,12 +17,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/clock"
-	"github.com/writ-id/writ/impl/postgres"
-	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/dev/postgres"
+	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
 )
 
 func newDev() *cobra.Command {

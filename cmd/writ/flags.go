@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/core/secret"
 )
 
 // databaseFlag says which PostgreSQL a command is about.

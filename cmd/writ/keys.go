@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
 )
 
 func newKeys() *cobra.Command {

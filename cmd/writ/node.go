@@ -19,9 +19,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/writ-id/writ/impl/outgoing"
-	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/server"
 )
 

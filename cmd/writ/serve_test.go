@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/core/secret"
 )
 
 func TestSEC311_TheMasterKeyComesFromAFileOrTheEnvironment(t *testing.T) {

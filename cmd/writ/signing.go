@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/writ-id/writ/gen/db"
-	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/signing"
-	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/signing"
+	"github.com/writ-id/writ/impl/core/store"
 )
 
 // signingFlags say whose signing keys a command is about.

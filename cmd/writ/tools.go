@@ -14,7 +14,7 @@ import (
 
 	"github.com/writ-id/writ/contracts"
 	"github.com/writ-id/writ/gen/openapi"
-	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/core/store"
 )
 
 func newMigrate() *cobra.Command {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/dev/seed"
 )
 
 func TestWritVersionPrintsAVersion(t *testing.T) {

@@ -45,7 +45,7 @@ func (n noted) call(t testing.TB, ctx context.Context, token string, req proto.M
 // elsewhereTested are operations that a suite which knows only addresses cannot bring to
 // do what they are for, and where they are tested.
 var elsewhereTested = map[string]string{
-	"/writ.domain.v3alpha.ServiceDomains/Validate": "asks the DNS or a web server of the domain: impl/domain",
+	"/writ.domain.v3alpha.ServiceDomains/Validate": "asks the DNS or a web server of the domain: impl/api/domain",
 }
 
 // checkCases returns the operations that the suite has no case for: that were refused

@@ -16,7 +16,7 @@ import (
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 

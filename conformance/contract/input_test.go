@@ -13,7 +13,7 @@ import (
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 // wrong is one input that breaks the contract, and how it is refused. It is

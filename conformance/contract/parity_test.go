@@ -14,7 +14,7 @@ import (
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 // scenario is a conversation with the server that leaves nothing behind.

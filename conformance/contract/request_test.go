@@ -2,7 +2,7 @@ package contract
 
 import (
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 )
 
 // Short forms of what requests are made of.

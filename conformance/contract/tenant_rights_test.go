@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 )
 

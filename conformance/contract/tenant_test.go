@@ -15,7 +15,7 @@ import (
 
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
-	"github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	orgv3 "github.com/writ-id/writ/gen/proto/writ/org/v3alpha"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 

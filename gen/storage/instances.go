@@ -9,9 +9,9 @@ import (
 	v1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
-	event "github.com/writ-id/writ/impl/event"
-	policy "github.com/writ-id/writ/impl/policy"
-	resource "github.com/writ-id/writ/impl/resource"
+	event "github.com/writ-id/writ/impl/core/event"
+	policy "github.com/writ-id/writ/impl/core/policy"
+	resource "github.com/writ-id/writ/impl/core/resource"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	time "time"
 )

@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
-	"github.com/writ-id/writ/impl/compress"
-	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/compress"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
 )
 
 // exchange is an HTTP request under way and what its access line will say. It

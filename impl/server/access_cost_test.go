@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/policy"
 )
 
 // answerOnce writes an answer and the access line of its request.

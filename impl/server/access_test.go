@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
-	"github.com/writ-id/writ/impl/clock"
-	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writ-id/writ/impl/background"
-	"github.com/writ-id/writ/impl/instance"
-	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/store"
+	"github.com/writ-id/writ/impl/api/instance"
+	"github.com/writ-id/writ/impl/core/background"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
 )
 
 // background starts what the node does unasked. It returns what ends it and waits until

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/core/fault"
 )
 
 // A body is read before anything is taken for its request, so that a client who

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/writ-id/writ/impl/clock"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )

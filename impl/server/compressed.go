@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/writ-id/writ/impl/compress"
+	"github.com/writ-id/writ/impl/core/compress"
 )
 
 // compressed returns the body to send for one that is written whole: compressed, when

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/writ-id/writ/contracts/generate/wire"
-	"github.com/writ-id/writ/impl/fault"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // writeFault writes a refusal as the contract's error body.

@@ -18,7 +18,7 @@ import (
 
 	_ "google.golang.org/grpc/encoding/proto" // the codec that strictCodec wraps
 
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/policy"
 )
 
 // maxMessageBytes is where the transports of protobuf cut a connection off.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/openapi"
-	"github.com/writ-id/writ/impl/compress"
-	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/compress"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
 )
 
 // serveNowhere refuses what no route is for, but what gRPC has besides calls where

@@ -14,9 +14,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/store/pgtest"
 	"github.com/writ-id/writ/impl/server/servertest"
-	"github.com/writ-id/writ/impl/store"
-	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

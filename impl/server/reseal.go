@@ -3,11 +3,11 @@ package server
 import (
 	"context"
 
-	"github.com/writ-id/writ/impl/authenticator"
-	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/signing"
-	"github.com/writ-id/writ/impl/store"
-	"github.com/writ-id/writ/impl/token"
+	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/signing"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/token"
 )
 
 // Sealed is a column of secrets that the master key seals.

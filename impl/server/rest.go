@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/writ-id/writ/contracts/generate/wire"
-	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // rest serves one operation in REST: what is generated for its route decodes the

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/writ-id/writ/contracts/generate/wire"
 	oauthapi "github.com/writ-id/writ/gen/oauth"
-	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/form"
-	"github.com/writ-id/writ/impl/message"
-	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/reference"
+	"github.com/writ-id/writ/impl/api/message"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/wire"
+	"github.com/writ-id/writ/impl/oidc/form"
+	"github.com/writ-id/writ/impl/server/reference"
 )
 
 // routes returns what serves HTTP: all that the process serves is on this page. Each

@@ -4,11 +4,11 @@ import (
 	"context"
 	"math"
 
-	"github.com/writ-id/writ/impl/outgoing"
-	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/dev/seed"
 )
 
 // ApplySeed applies file by the operations of the contract, on the database, the

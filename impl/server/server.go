@@ -21,19 +21,19 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/writ-id/writ/impl/clock"
-	"github.com/writ-id/writ/impl/login"
-	"github.com/writ-id/writ/impl/message"
-	"github.com/writ-id/writ/impl/oauth"
-	"github.com/writ-id/writ/impl/oauth/endpoint"
-	"github.com/writ-id/writ/impl/outgoing"
-	"github.com/writ-id/writ/impl/policy"
-	"github.com/writ-id/writ/impl/reference"
-	"github.com/writ-id/writ/impl/resource"
-	"github.com/writ-id/writ/impl/secret"
-	"github.com/writ-id/writ/impl/signing"
-	"github.com/writ-id/writ/impl/store"
-	"github.com/writ-id/writ/impl/token"
+	"github.com/writ-id/writ/impl/api/message"
+	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/signing"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/oidc"
+	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/login"
+	"github.com/writ-id/writ/impl/server/reference"
 )
 
 // Config holds what a Server needs; every field of the first group is required.
@@ -103,7 +103,7 @@ type Server struct {
 	chain    *policy.Chain
 	keeper   *signing.Keeper
 	memory   memory
-	public   *oauth.Server
+	public   *oidc.Server
 	pages    *login.Pages
 	grpc     *grpc.Server
 	health   *health.Server
@@ -162,7 +162,7 @@ func New(c Config) (*Server, error) {
 			return s.issuer(r.Host, instance)
 		},
 	})
-	s.public = oauth.New(oauth.Config{
+	s.public = oidc.New(oidc.Config{
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/writ-id/writ/impl/secret"
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
 )

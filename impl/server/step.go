@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/writ-id/writ/impl/compress"
-	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/oauth"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/compress"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/oidc"
 )
 
 // The steps that requests take on their way to a handler; which and in which order
@@ -140,7 +140,7 @@ func compressed(next http.Handler) http.Handler {
 func compressDocuments(next http.Handler) http.Handler {
 	compressing := compressed(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if oauth.IsDocument(r) {
+		if oidc.IsDocument(r) {
 			compressing.ServeHTTP(w, r)
 			return
 		}
@@ -174,7 +174,7 @@ func inTime(next http.Handler) http.Handler {
 // from memory: nobody can starve them.
 func (s *Server) admitted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if oauth.IsDocument(r) {
+		if oidc.IsDocument(r) {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/writ-id/writ/contracts/generate/wire"
-	"github.com/writ-id/writ/impl/fault"
-	"github.com/writ-id/writ/impl/policy"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // webOptions are the options of every handler of gRPC-web and Connect.

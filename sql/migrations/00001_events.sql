@@ -6,7 +6,7 @@
 --     not depend on the locale of the database, and LIKE prefixes use b-trees;
 --   * sequence and change_date are those of the object's last event.
 --
--- What package resource expects of a table (impl/resource/table.go): the columns
+-- What package resource expects of a table (impl/core/resource/table.go): the columns
 -- instance_id, id, sequence, creation_date and change_date; org_id, project_id
 -- and so on where the object is in one; states and enums as the numbers of the
 -- contract; beside a text with a text filter its twin x_folded, folded by Unicode

@@ -43,7 +43,7 @@ func generateAll(plugin *protogen.Plugin) error {
 	return nil
 }
 
-const wirePackage = protogen.GoImportPath("github.com/writ-id/writ/contracts/generate/wire")
+const wirePackage = protogen.GoImportPath("github.com/writ-id/writ/impl/core/wire")
 
 func generate(plugin *protogen.Plugin, file *protogen.File, requests readable) error {
 	if len(file.Messages) == 0 && len(file.Services) == 0 {

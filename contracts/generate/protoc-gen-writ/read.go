@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/compiler/protogen"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/writ-id/writ/contracts/generate/wire"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // What cannot be read, neither from a body nor from a query.

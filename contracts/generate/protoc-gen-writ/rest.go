@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/contracts/generate/httprule"
-	"github.com/writ-id/writ/contracts/generate/wire"
+	"github.com/writ-id/writ/impl/core/wire"
 )
 
 // generateREST mounts a method at the route of its google.api.http, with what decodes

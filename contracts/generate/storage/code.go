@@ -15,9 +15,9 @@ import (
 const (
 	dbPackage       = protogen.GoImportPath("github.com/writ-id/writ/gen/db")
 	objectPackage   = protogen.GoImportPath("github.com/writ-id/writ/gen/proto/writ/object/v3alpha")
-	resourcePackage = protogen.GoImportPath("github.com/writ-id/writ/impl/resource")
-	eventPackage    = protogen.GoImportPath("github.com/writ-id/writ/impl/event")
-	policyPackage   = protogen.GoImportPath("github.com/writ-id/writ/impl/policy")
+	resourcePackage = protogen.GoImportPath("github.com/writ-id/writ/impl/core/resource")
+	eventPackage    = protogen.GoImportPath("github.com/writ-id/writ/impl/core/event")
+	policyPackage   = protogen.GoImportPath("github.com/writ-id/writ/impl/core/policy")
 	timePackage     = protogen.GoImportPath("time")
 	contextPackage  = protogen.GoImportPath("context")
 	pgxPackage      = protogen.GoImportPath("github.com/jackc/pgx/v5")

@@ -15,10 +15,10 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/writ-id/writ/impl/seed"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/store/pgtest"
+	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/server"
-	"github.com/writ-id/writ/impl/store"
-	"github.com/writ-id/writ/impl/store/pgtest"
 )
 
 // Seed holds the system, an instance a with two organizations and an instance b.

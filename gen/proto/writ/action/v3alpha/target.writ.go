@@ -4,8 +4,8 @@
 package action
 
 import (
-	wire "github.com/writ-id/writ/contracts/generate/wire"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	wire "github.com/writ-id/writ/impl/core/wire"
 	strconv "strconv"
 )
 

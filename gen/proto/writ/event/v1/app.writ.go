@@ -4,9 +4,9 @@
 package event
 
 import (
-	wire "github.com/writ-id/writ/contracts/generate/wire"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	v3alpha1 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	wire "github.com/writ-id/writ/impl/core/wire"
 	strconv "strconv"
 )
 

@@ -6,8 +6,8 @@ package language
 import (
 	connect "connectrpc.com/connect"
 	context "context"
-	wire "github.com/writ-id/writ/contracts/generate/wire"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	wire "github.com/writ-id/writ/impl/core/wire"
 	grpc "google.golang.org/grpc"
 )
 

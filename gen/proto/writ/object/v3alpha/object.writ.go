@@ -4,7 +4,7 @@
 package object
 
 import (
-	wire "github.com/writ-id/writ/contracts/generate/wire"
+	wire "github.com/writ-id/writ/impl/core/wire"
 	strconv "strconv"
 )
 

@@ -4,8 +4,8 @@
 package user
 
 import (
-	wire "github.com/writ-id/writ/contracts/generate/wire"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	wire "github.com/writ-id/writ/impl/core/wire"
 )
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset

@@ -1,0 +1,113 @@
+// Package message sends e-mails and text messages.
+//
+// A message is queued in the transaction of the change that causes it (Queue), so
+// that there is no change without its message and no message without its change.
+// A Worker of any node delivers it, at least once, through a Sender.
+package message
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	languages "github.com/writ-id/writ/impl/api/language"
+	"github.com/writ-id/writ/impl/core/resource"
+)
+
+// Kind is the way a message goes.
+type Kind int16
+
+// The kinds.
+const (
+	Email Kind = 1
+	SMS   Kind = 2
+)
+
+// String returns the kind as the dev page spells it.
+func (k Kind) String() string {
+	if k == Email {
+		return "EMAIL"
+	}
+	return "SMS"
+}
+
+// Message is a message to a user.
+type Message struct {
+	InstanceID, OrgID, UserID string
+	Kind                      Kind
+	Template                  string // a text of package texts
+	Recipient                 string // an e-mail address or a phone number
+	Language                  string // what the user prefers; the settings decide where it is not offered
+	Data                      Data
+}
+
+// Data is what a text can name.
+type Data struct {
+	Code    string
+	Minutes int    // how long the code is good
+	Domain  string // where it is good
+	Name    string // of the user
+	Link    string // to a page of ours; '' in texts without one
+}
+
+// payload is the part of a message that may hold a code.
+type payload struct {
+	Subject string `json:"subject,omitempty"`
+	Text    string `json:"text,omitempty"`
+	Code    string `json:"code,omitempty"`
+}
+
+// A user gets at most hourlyLimit messages an hour at one address; what is more is
+// not sent, and its caller does not learn of it (SEC-185).
+const hourlyLimit = 50
+
+// Queue queues a message within tx, in the words it will be sent with.
+func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
+	offered, err := languages.Offered(ctx, tx, m.InstanceID, m.OrgID)
+	if err != nil {
+		return err
+	}
+	language, text, err := render(m, offered)
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(text)
+	if err != nil {
+		return err
+	}
+	now, q := env.Now(), db.New()
+	recent, err := q.RecentMessages(ctx, tx, db.RecentMessagesParams{
+		InstanceID: m.InstanceID, UserID: m.UserID, Recipient: m.Recipient, Since: now.Add(-time.Hour),
+	})
+	if err != nil || recent >= hourlyLimit {
+		return err
+	}
+	return q.QueueMessage(ctx, tx, db.QueueMessageParams{
+		InstanceID: m.InstanceID, ID: env.NewID(), OrgID: m.OrgID, UserID: m.UserID, Kind: int16(m.Kind), Template: m.Template,
+		Recipient: m.Recipient, Language: language, Payload: body, Now: now,
+	})
+}
+
+// Outgoing is a message as a Sender gets it.
+type Outgoing struct {
+	InstanceID, ID string
+	Kind           Kind
+	Recipient      string
+	Subject, Text  string
+}
+
+// Sender delivers messages. It may be asked for the same one again, when a node
+// died before it noted that it was sent.
+type Sender interface {
+	Send(ctx context.Context, m *Outgoing) error
+}
+
+func outgoing(row *db.Message) (*Outgoing, error) {
+	var p payload
+	if err := json.Unmarshal(row.Payload, &p); err != nil {
+		return nil, fmt.Errorf("message %s: %w", row.ID, err)
+	}
+	return &Outgoing{InstanceID: row.InstanceID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text}, nil
+}

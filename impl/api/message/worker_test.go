@@ -1,0 +1,251 @@
+package message_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/writ-id/writ/contracts"
+	"github.com/writ-id/writ/impl/api/message"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/store/pgtest"
+	"github.com/writ-id/writ/impl/dev/seed"
+	"github.com/writ-id/writ/impl/server/servertest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// recorder is a Sender that remembers what it was asked to send.
+type recorder struct {
+	mu   sync.Mutex
+	fail error
+	sent map[string]int // by recipient
+	text string         // the last one
+}
+
+func (r *recorder) Send(_ context.Context, m *message.Outgoing) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent[m.Recipient]++
+	r.text = m.Subject + "\n" + m.Text
+	return r.fail
+}
+
+type queue struct {
+	*testing.T
+	env  resource.Env
+	user seed.AppliedUser
+	now  time.Time
+}
+
+func newQueue(t *testing.T) *queue {
+	t.Helper()
+	q := &queue{T: t, now: time.Now().UTC().Truncate(time.Microsecond)}
+	q.env = resource.Env{DB: pgtest.Open(t, 8), Now: func() time.Time { return q.now }, NewID: servertest.NewID}
+	config := servertest.Config(q.env.DB)
+	config.Now = q.env.Now
+	applied := servertest.Apply(t, config, string(contracts.DefaultSeed))
+	q.user = applied.Users[1]
+	return q
+}
+
+func (q *queue) add(recipient, language string) {
+	q.Helper()
+	q.addNamed(recipient, language, "Alice\r\nBcc: x")
+}
+
+func (q *queue) addNamed(recipient, language, name string) {
+	q.Helper()
+	if err := message.Queue(q.Context(), q.env.DB.Pool, &q.env, &message.Message{
+		InstanceID: q.user.InstanceID, OrgID: q.user.OrgID, UserID: q.user.ID, Kind: message.Email, Template: "otp_email",
+		Recipient: recipient, Language: language, Data: message.Data{Code: "12345678", Minutes: 5, Domain: "a.example", Name: name},
+	}); err != nil {
+		q.Fatal(err)
+	}
+}
+
+func (q *queue) worker(sender message.Sender, keep bool) *message.Worker {
+	return &message.Worker{DB: q.env.DB, Now: q.env.Now, Logger: slog.New(slog.DiscardHandler), Sender: sender, Keep: keep}
+}
+
+func (q *queue) stored() (state int, payload string) {
+	q.Helper()
+	if err := q.env.DB.Pool.QueryRow(q.Context(), "SELECT state, payload::text FROM messages LIMIT 1").Scan(&state, &payload); err != nil {
+		q.Fatal(err)
+	}
+	return state, payload
+}
+
+func TestWorkersOfManyNodesShareTheQueue(t *testing.T) {
+	t.Parallel()
+	q, sender := newQueue(t), &recorder{sent: map[string]int{}}
+	for i := range 40 {
+		q.add(fmt.Sprint(i, "@a.example"), "")
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			worker := q.worker(sender, false)
+			for n := 1; n > 0; {
+				var err error
+				if n, err = worker.Deliver(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if len(sender.sent) != 40 {
+		t.Errorf("%d messages were sent, want 40", len(sender.sent))
+	}
+	for recipient, n := range sender.sent {
+		if n != 1 {
+			t.Errorf("%s was sent %d times", recipient, n)
+		}
+	}
+	if state, payload := q.stored(); state != 2 || strings.Contains(payload, "12345678") {
+		t.Errorf("a sent message is %d, %s", state, payload)
+	}
+}
+
+func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
+	t.Parallel()
+	q, sender := newQueue(t), &recorder{sent: map[string]int{}, fail: errors.New("no")}
+	q.add("a@a.example", "de-CH")
+	worker := q.worker(sender, false)
+	for range 100 {
+		if _, err := worker.Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := worker.Deliver(t.Context()); err != nil || n != 0 {
+			t.Fatalf("it is tried again at once: %d, %v", n, err)
+		}
+		q.now = q.now.Add(4 * time.Hour)
+	}
+	if n := sender.sent["a@a.example"]; n != 12 {
+		t.Errorf("it was tried %d times, want 12", n)
+	}
+	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code\nGuten Tag") {
+		t.Errorf("got the text %q", sender.text)
+	}
+	if state, payload := q.stored(); state != 3 || payload != "{}" {
+		t.Errorf("a message given up is %d, %s", state, payload)
+	}
+}
+
+func TestAnotherWorkerTakesOverWhatOneDiedWith(t *testing.T) {
+	t.Parallel()
+	q, sender := newQueue(t), &recorder{sent: map[string]int{}}
+	q.add("a@a.example", "")
+	if _, err := q.env.DB.Pool.Exec(t.Context(), "UPDATE messages SET attempts = 1, next_attempt = $1", q.now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	worker := q.worker(sender, false)
+	if n, err := worker.Deliver(t.Context()); err != nil || n != 0 {
+		t.Fatalf("it is taken while another one has it: %d, %v", n, err)
+	}
+	q.now = q.now.Add(time.Minute)
+	if n, err := worker.Deliver(t.Context()); err != nil || n != 1 {
+		t.Fatalf("it is not taken over: %d, %v", n, err)
+	}
+}
+
+func TestSEC185_OneAddressGetsSoManyMessagesAnHour(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	for range 60 {
+		q.add("a@a.example", "")
+	}
+	var n int
+	if err := q.env.DB.Pool.QueryRow(t.Context(), "SELECT count(*) FROM messages").Scan(&n); err != nil || n != 50 {
+		t.Errorf("%d of 60 are queued, want 50 (%v)", n, err)
+	}
+}
+
+// Who registers with somebody else's address says what that one reads first.
+func TestSEC185_ANameInAMessageIsAFewWordsOfLetters(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"Ada Lovelace": "Ada Lovelace", "José María O’Neill-Müller": "José María O’Neill-Müller", "王 小明": "王 小明", "Dr. Grace Hopper": "Grace Hopper",
+		"Win at https://evil.example/x": "Win at", "evil.example": "", "www.evil.example Ada": "Ada", "Ada\r\nBcc: x@y.example": "Ada",
+		"call 0900 12345": "call", "one two three four five six": "one two three four", strings.Repeat("x", 41): "", "<b>Ada</b>": "", "": "",
+	} {
+		q, sender := newQueue(t), &recorder{sent: map[string]int{}}
+		q.addNamed("a@a.example", "en", name)
+		if _, err := q.worker(sender, false).Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(sender.text, ",\n")
+		if first != strings.TrimSuffix("12345678 is your code\nHello "+want, " ") {
+			t.Errorf("%q: got %q", name, first)
+		}
+	}
+}
+
+func TestTheLanguageOfAMessageIsOneThatTheSettingsOffer(t *testing.T) {
+	t.Parallel()
+	q := newQueue(t)
+	for _, step := range []struct {
+		orgID, first, allowed string // the settings of the instance or an organization
+		prefers, want         string
+	}{
+		{"", "de", "", "", "de"},
+		{"", "de", "", "fr", "de"},
+		{"", "de", "", "en-GB", "en"},
+		{"", "de", "de", "en", "de"},
+		{q.user.OrgID, "en", "en", "de", "en"},
+		{q.user.OrgID, "", "", "en", "de"},
+	} {
+		sender := &recorder{sent: map[string]int{}}
+		if _, err := q.env.DB.Pool.Exec(t.Context(), `INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date)
+			VALUES ($1, $2, nullif($3, ''), CASE WHEN $4 <> '' THEN ARRAY[$4] END, 1, now())
+			ON CONFLICT (instance_id, org_id) DO UPDATE SET default_language = excluded.default_language, restricted_languages = excluded.restricted_languages`,
+			q.user.InstanceID, step.orgID, step.first, step.allowed); err != nil {
+			t.Fatal(err)
+		}
+		q.add("a@a.example", step.prefers)
+		if _, err := q.worker(sender, false).Deliver(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := map[bool]string{true: "de", false: "en"}[strings.Contains(sender.text, "Guten Tag")]; got != step.want {
+			t.Errorf("%+v: got %s", step, got)
+		}
+	}
+}
+
+func TestTheDevPageShowsCodes(t *testing.T) {
+	t.Parallel()
+	q, sender := newQueue(t), &recorder{sent: map[string]int{}}
+	q.add("a@a.example", "fr")
+	q.now = q.now.Add(time.Second)
+	q.add("b@a.example", "")
+	if _, err := q.worker(sender, true).Deliver(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{"": "b@a.example a@a.example", "?recipient=a%40a.example": "a@a.example", "?user_id=nope": ""} {
+		answer := httptest.NewRecorder()
+		message.Handler(q.env.DB).ServeHTTP(answer, httptest.NewRequest("GET", "/_dev/messages"+query, nil))
+		var list []struct{ Recipient, Code, State, Language string }
+		if err := json.Unmarshal(answer.Body.Bytes(), &list); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, m := range list {
+			got = append(got, m.Recipient)
+			if m.Code != "12345678" || m.State != "SENT" || m.Language != "en" {
+				t.Errorf("got %+v", m)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got %v, want %s", query, got, want)
+		}
+	}
+}

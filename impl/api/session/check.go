@@ -1,0 +1,192 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/store"
+)
+
+// active is the state of users who can sign in.
+const active = userv3.UserState_USER_STATE_ACTIVE
+
+// errCheck is the answer to every check that fails. Whether there is such a user,
+// whether they may sign in and which check it was is not told (SEC-170).
+var errCheck = newErrCheck()
+
+func newErrCheck() *fault.Error {
+	return fault.New(fault.FailedPrecondition, "CHECK_FAILED", "a check failed")
+}
+
+// failed turns what a check of another package failed with into errCheck.
+func failed(err error) error {
+	if errors.Is(err, authenticator.ErrCode) {
+		return errCheck
+	}
+	return err
+}
+
+// proven is what the checks of a call have found to be right.
+type proven struct {
+	user  *db.LoginUserRow // of the session, when it is about one
+	isNew bool             // the session did not know the user before
+	steps []step
+}
+
+// step writes one proof into a session.
+type step struct {
+	payload event.Payload
+	use     func(context.Context, pgx.Tx) error // uses the proof up; nil when it is none of the kind
+	set     func(*row)
+}
+
+// check checks what a call says to prove, in order; the first failure ends it. It
+// counts failures for good, whatever becomes of the call.
+func (s *Service) check(ctx context.Context, session *row, checks *sessionv3.Checks, by user.Attempt) (*proven, error) {
+	if s.expired(session) {
+		return nil, errExpired()
+	}
+	p := &proven{}
+	if err := s.checkUser(ctx, session, checks, p, by); err != nil {
+		return nil, err
+	}
+	if p.user == nil {
+		if checks.GetPassword() != nil || checks.GetTotp() != nil || checks.GetOtpSms() != nil || checks.GetOtpEmail() != nil {
+			return nil, errNoUser()
+		}
+		return p, nil
+	}
+	if checks.GetPassword() != nil {
+		if err := s.checkPassword(ctx, session.InstanceID, p.user.ID, user.Attempt{Name: p.user.ID, Browser: by.Browser}, checks.GetPassword().GetPassword()); err != nil {
+			return nil, err
+		}
+		p.steps = append(p.steps, s.passwordStep())
+	}
+	return p, failed(s.checkCodes(ctx, session, checks, p))
+}
+
+// hold refuses proofs of a user whose generation has ended since they were checked, and
+// keeps it from ending before the transaction does (SEC-097). It comes before the session
+// is locked, in the order in which signing out takes the two.
+func (s *Service) hold(ctx context.Context, tx pgx.Tx, instanceID string, p *proven) error {
+	if p.user == nil || len(p.steps) == 0 {
+		return nil
+	}
+	now, err := s.queries.HoldGeneration(ctx, tx, db.HoldGenerationParams{InstanceID: instanceID, ID: p.user.ID})
+	if store.NoRow(err) || err == nil && (now.Generation != p.user.Generation || now.State != active) {
+		return errCheck
+	}
+	return err
+}
+
+func (s *Service) passwordStep() step {
+	return step{&eventv1.SessionPasswordChecked{}, nil, func(session *row) { session.PasswordVerifiedAt = s.clock() }}
+}
+
+func errExpired() error {
+	return fault.New(fault.FailedPrecondition, "SESSION_EXPIRED", "the lifetime of the session is over")
+}
+
+func errNoUser() error {
+	return fault.New(fault.FailedPrecondition, "USER_MISSING", "the session has to know its user first")
+}
+
+// checkUser finds the user of a session, who must be able to sign in now.
+func (s *Service) checkUser(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven, by user.Attempt) error {
+	named := checks.GetUser()
+	params := db.LoginUserParams{InstanceID: policy.CallFrom(ctx).Context.InstanceID}
+	switch {
+	case named != nil && session.UserID != nil:
+		return errUserKnown()
+	case named != nil && named.GetLoginName() != "":
+		at := strings.LastIndexByte(named.GetLoginName(), '@')
+		if at >= 0 {
+			params.UsernameFolded = resource.Fold(named.GetLoginName()[:at])
+			params.Domain = strings.ToLower(named.GetLoginName()[at+1:])
+		}
+	case named != nil:
+		params.ID = named.GetUserId()
+	case session.UserID != nil:
+		params.ID = *session.UserID
+	default:
+		return nil
+	}
+	found, err := s.queries.LoginUser(ctx, s.DB.Conn(), params)
+	if store.NoRow(err) {
+		if checks.GetPassword() != nil { // as long as with a user, and refused under load like one
+			by.Name = cmp.Or(by.Name, named.GetLoginName(), params.ID)
+			err = s.checkPassword(ctx, params.InstanceID, "", by, checks.GetPassword().GetPassword())
+		}
+		if err == nil || store.NoRow(err) {
+			err = errCheck
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	p.user, p.isNew = &found, session.UserID == nil
+	if p.isNew {
+		p.steps = append(p.steps, step{&eventv1.SessionUserChecked{}, nil, func(session *row) {
+			session.UserID, session.OrgID, session.UserVerifiedAt = &found.ID, &found.OrgID, s.clock()
+		}})
+	}
+	return nil
+}
+
+func errUserKnown() error {
+	return fault.New(fault.FailedPrecondition, "USER_KNOWN", "the session has its user already").On("session.checks.user")
+}
+
+// checkPassword compares a password. That there were too many before is for the pages to
+// know; on the wire it is a failure like others.
+func (s *Service) checkPassword(ctx context.Context, instanceID, userID string, by user.Attempt, password string) error {
+	right, err := user.CheckPassword(ctx, s.DB.Conn(), s.Now(), instanceID, userID, by, password)
+	if errors.Is(err, user.ErrTooMany) {
+		return newErrCheck().Because(err)
+	}
+	if err == nil && !right {
+		return errCheck
+	}
+	return err
+}
+
+// checkCodes tries the codes of second factors.
+func (s *Service) checkCodes(ctx context.Context, session *row, checks *sessionv3.Checks, p *proven) error {
+	if checks.GetTotp() != nil {
+		proof, err := s.factors.CheckTOTP(ctx, session.InstanceID, p.user.ID, checks.GetTotp().GetCode())
+		if err != nil {
+			return err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionTOTPChecked{}, proof.Use, func(session *row) { session.TotpVerifiedAt = s.clock() }})
+	}
+	if checks.GetOtpSms() != nil {
+		proof, err := s.factors.CheckCode(ctx, session.InstanceID, p.user.ID, authenticator.SessionSMS, session.ID, checks.GetOtpSms().GetCode())
+		if err != nil {
+			return err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionOTPSMSChecked{}, proof.Use, func(session *row) { session.OtpSmsVerifiedAt = s.clock() }})
+	}
+	if checks.GetOtpEmail() != nil {
+		proof, err := s.factors.CheckCode(ctx, session.InstanceID, p.user.ID, authenticator.SessionEmail, session.ID, checks.GetOtpEmail().GetCode())
+		if err != nil {
+			return err
+		}
+		p.steps = append(p.steps, step{&eventv1.SessionOTPEmailChecked{}, proof.Use, func(session *row) { session.OtpEmailVerifiedAt = s.clock() }})
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/gen/db"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/impl/core/wire"
+)
+
+// Payload is a message of the catalogue.
+type Payload interface {
+	proto.Message
+	wire.Appender
+}
+
+// Event is something that happened to one object.
+type Event struct {
+	InstanceID string // "" for the system
+	ObjectID   string
+	Payload    Payload
+	Creator    string // the user who caused it; "system" for the seed
+	Owner      *object.Owner
+	At         time.Time
+}
+
+// Type returns the name of the payload's event. It panics if the contract does
+// not call the message an event: a defect no input can cause.
+func Type(payload Payload) string { return kindOf(payload).GetType() }
+
+// JSON returns the payload as it is stored.
+func JSON(payload Payload) json.RawMessage { return payload.AppendJSON(nil) }
+
+// Append appends e within tx and returns its sequence.
+func Append(ctx context.Context, tx db.DBTX, e Event) (int64, error) {
+	kind := kindOf(e.Payload)
+	sequence, err := db.New().AppendEvent(ctx, tx, db.AppendEventParams{
+		InstanceID:    e.InstanceID,
+		AggregateType: kind.GetAggregate(),
+		AggregateID:   e.ObjectID,
+		EventType:     kind.GetType(),
+		Payload:       JSON(e.Payload),
+		Creator:       e.Creator,
+		OwnerType:     int16(e.Owner.GetType()),
+		OwnerID:       e.Owner.GetId(),
+		Now:           e.At,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("append %s: %w", kind.GetType(), err)
+	}
+	return sequence, nil
+}
+
+// AppendAll adds events in one statement; their sequences have their order.
+func AppendAll(ctx context.Context, tx db.DBTX, events []Event) error {
+	var p db.AppendEventsParams
+	for _, e := range events {
+		kind := kindOf(e.Payload)
+		p.InstanceIds = append(p.InstanceIds, e.InstanceID)
+		p.AggregateTypes = append(p.AggregateTypes, kind.GetAggregate())
+		p.AggregateIds = append(p.AggregateIds, e.ObjectID)
+		p.EventTypes = append(p.EventTypes, kind.GetType())
+		p.Payloads = append(p.Payloads, string(JSON(e.Payload)))
+		p.Creators = append(p.Creators, e.Creator)
+		p.OwnerTypes = append(p.OwnerTypes, int16(e.Owner.GetType()))
+		p.OwnerIds = append(p.OwnerIds, e.Owner.GetId())
+		p.CreatedAts = append(p.CreatedAts, e.At)
+	}
+	if err := db.New().AppendEvents(ctx, tx, p); err != nil {
+		return fmt.Errorf("append %d events: %w", len(events), err)
+	}
+	return nil
+}
+
+// Deletes says who deletes rows in tx, and when, for the events that triggers append of
+// what goes along (sql/migrations/*_removals.sql).
+func Deletes(ctx context.Context, tx db.DBTX, actor string, at time.Time) error {
+	return db.New().SetActor(ctx, tx, db.SetActorParams{Actor: actor, Now: at.Format(time.RFC3339Nano)})
+}
+
+// Record is an event as append_event takes it, for statements that append it while they
+// change what it tells of.
+type Record struct {
+	InstanceID, AggregateType, AggregateID, EventType string
+
+	Payload json.RawMessage
+	Creator string
+
+	OwnerType int16
+	OwnerID   string
+	At        time.Time
+}
+
+// Record returns e as it is stored.
+func (e *Event) Record() Record {
+	kind := kindOf(e.Payload)
+	return Record{
+		e.InstanceID, kind.GetAggregate(), e.ObjectID, kind.GetType(), JSON(e.Payload),
+		e.Creator, int16(e.Owner.GetType()), e.Owner.GetId(), e.At,
+	}
+}
+
+func kindOf(payload Payload) interface {
+	GetType() string
+	GetAggregate() string
+} {
+	kind, ok := Known.kinds[payload.ProtoReflect().Descriptor().FullName()]
+	if !ok {
+		panic(fmt.Sprintf("event: %T is not an event of the contract", payload))
+	}
+	return kind
+}

@@ -1,0 +1,90 @@
+package event
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	storagev1 "github.com/writ-id/writ/gen/proto/writ/storage/v1"
+	"github.com/writ-id/writ/impl/core/store/pgtest"
+)
+
+// TestTheEventsOfTriggersAreInTheCatalogue reads what the triggers of a database append:
+// an event of the contract, of its aggregate, with the payload that the contract states,
+// for every table whose rows the contract says an event of when they go.
+func TestTheEventsOfTriggersAreInTheCatalogue(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.Open(t, 1).Pool.Query(t.Context(), `
+		SELECT t.tgrelid::regclass::text, p.prosrc FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+		WHERE NOT t.tgisinternal AND p.prosrc LIKE '%append_event%'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended := regexp.MustCompile(`append_event\(g\.instance_id, '([^']*)', g\.\w+, '([^']*)', (.*),\n`)
+	key := regexp.MustCompile(`'(\w+)', g\.`)
+	found := map[protoreflect.FullName]bool{}
+	var table, source string
+	if _, err := pgx.ForEachRow(rows, []any{&table, &source}, func() error {
+		match := appended.FindStringSubmatch(source)
+		if match == nil {
+			t.Errorf("%s: an aggregate, a column, an event and a payload are expected: %s", table, source)
+			return nil
+		}
+		message := messageOf(match[2])
+		if message == nil {
+			t.Errorf("%s: there is no event %s", table, match[2])
+			return nil
+		}
+		found[message.FullName()] = true
+		if of := Known.kinds[message.FullName()].GetAggregate(); of != match[1] {
+			t.Errorf("%s: %s belongs to %s, not to %s", table, match[2], of, match[1])
+		}
+		keys := key.FindAllStringSubmatch(match[3], -1)
+		if len(keys) != message.Fields().Len() {
+			t.Errorf("%s: %s has %d fields, the trigger sets %d", table, match[2], message.Fields().Len(), len(keys))
+		}
+		for _, one := range keys {
+			if message.Fields().ByJSONName(one[1]) == nil {
+				t.Errorf("%s: %s has no field %s", table, match[2], one[1])
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	said := 0
+	for name := range Known.kinds {
+		message, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if proto.GetExtension(message.Options(), storagev1.E_Gone) == storagev1.Gone_GONE_UNSPECIFIED {
+			continue
+		}
+		said++
+		if !found[name] && name != "writ.event.v1.UserGrantRemoved" { // what goes along has another event there
+			t.Errorf("no trigger appends %s", name)
+		}
+	}
+	if said < 10 || len(found) != said-1 {
+		t.Errorf("the contract has %d events of rows that are gone, the triggers append %d", said, len(found))
+	}
+}
+
+// messageOf returns the payload of an event, nil when there is none of the name.
+func messageOf(event string) protoreflect.MessageDescriptor {
+	for name, kind := range Known.kinds {
+		if kind.GetType() == event {
+			found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
+			if err != nil {
+				return nil
+			}
+			return found.(protoreflect.MessageDescriptor)
+		}
+	}
+	return nil
+}

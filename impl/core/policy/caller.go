@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
+)
+
+// Caller is who makes a call.
+type Caller struct {
+	UserID     string
+	OrgID      string
+	InstanceID string // "" for a user of the system
+	expires    *time.Time
+	grants     []grant
+	root       bool // the product itself, for example applying a seed
+	acting     bool // somebody else acts in the name of the user (RFC 8693)
+	// within is the organization outside of which the caller has no rights: that of an
+	// application which nobody trusts with more. "" is none.
+	within string
+}
+
+// Identity is whom an access token of the OpenID provider is about.
+type Identity struct {
+	UserID, OrgID string
+	Expires       time.Time
+	Acting        bool // somebody else acts in the name of the user
+	// Within is the organization of the application that the token was issued to, unless
+	// that is trusted: rights elsewhere are none (SEC-235).
+	Within string
+}
+
+// TokenPrefix marks personal access tokens, for secret scanners.
+const TokenPrefix = "writ_pat_"
+
+type tokenKey struct {
+	instanceID string
+	host       string // of tokens that are good at their issuer only
+	hash       [sha256.Size]byte
+}
+
+// caller returns the user of a bearer token on an instance.
+func (c *Chain) caller(ctx context.Context, authorization []string, instance *Instance) (*Caller, error) {
+	if len(authorization) > 1 { // which of them counts would be anybody's guess
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_REPEATED", "the Authorization header is repeated")
+	}
+	if len(authorization) == 0 || authorization[0] == "" {
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_MISSING", "the Authorization header with a bearer token is missing")
+	}
+	scheme, token, _ := strings.Cut(authorization[0], " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return nil, fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the Authorization header is not a bearer token")
+	}
+	load, key := c.loadCaller, tokenKey{instanceID: instance.ID, hash: secret.HashToken(token)}
+	if !strings.HasPrefix(token, TokenPrefix) {
+		host := RequestFrom(ctx).Host
+		key.host = host
+		load = func(ctx context.Context, _ tokenKey) (*Caller, error) { return c.loadUser(ctx, instance, host, token) }
+	}
+	caller, err := c.callers.Get(ctx, key, func(ctx context.Context) (*Caller, error) { return load(ctx, key) })
+	if err != nil {
+		return nil, err
+	}
+	if caller == nil || caller.expires != nil && !c.Now().Before(*caller.expires) {
+		return nil, errTokenInvalid
+	}
+	return caller, nil
+}
+
+var errTokenInvalid = fault.New(fault.Unauthenticated, "TOKEN_INVALID", "the token is unknown, expired or revoked")
+
+// loadCaller reads who a token belongs to; nil when it is not good.
+func (c *Chain) loadCaller(ctx context.Context, key tokenKey) (*Caller, error) {
+	q := db.New()
+	row, err := q.CallerByToken(ctx, c.DB.Pool, db.CallerByTokenParams{InstanceID: key.instanceID, TokenHash: key.hash[:]})
+	if store.NoRow(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	caller := &Caller{UserID: row.UserID, OrgID: row.OrgID, InstanceID: row.InstanceID, expires: row.ExpirationDate}
+	return caller, c.loadGrants(ctx, caller)
+}
+
+// loadUser reads who an access token of the OpenID provider is about; nil when it is
+// not good here.
+func (c *Chain) loadUser(ctx context.Context, instance *Instance, host, token string) (*Caller, error) {
+	identity, err := c.AccessToken(ctx, instance, host, token)
+	if err != nil || identity == nil {
+		return nil, err
+	}
+	caller := &Caller{UserID: identity.UserID, OrgID: identity.OrgID, InstanceID: instance.ID, expires: &identity.Expires, acting: identity.Acting, within: identity.Within}
+	return caller, c.loadGrants(ctx, caller)
+}
+
+// loadGrants reads what a caller may do.
+func (c *Chain) loadGrants(ctx context.Context, caller *Caller) error {
+	memberships, err := db.New().MembershipPlaces(ctx, c.DB.Pool, db.MembershipPlacesParams{InstanceID: caller.InstanceID, UserID: caller.UserID})
+	for _, m := range memberships {
+		if caller.within != "" && m.OrgID != caller.within {
+			continue
+		}
+		caller.grants = append(caller.grants, grant{policyv1.Level(m.Level), m.ObjectID, m.Roles})
+	}
+	return err
+}

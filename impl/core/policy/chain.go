@@ -1,0 +1,327 @@
+// Package policy is the one chain that every call of every transport passes:
+//
+//	gate → instance → caller → feature → validation → context → permission → handler
+//
+// What each step asks is stated in the contract (method options, protovalidate)
+// and read from the descriptors at start; no handler repeats it. Handlers get
+// the result as a Call.
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/store"
+)
+
+// Config holds what the chain needs; every field is required.
+type Config struct {
+	DB         *store.DB
+	Instances  *Instances
+	Features   *Features
+	Operations *Operations
+	Roles      *Roles
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Limits     SearchLimits
+	MaxRunning int // calls that run at once; more wait for a moment, then 503
+	// AccessToken returns whom an access token of the OpenID provider is about, when it
+	// is good for the resource API; nil when it is not.
+	AccessToken func(ctx context.Context, instance *Instance, host, token string) (*Identity, error)
+}
+
+// Chain is safe for concurrent use.
+type Chain struct {
+	Config
+	validator *Validator
+	gate      *fair.Gate // of calls
+	public    *fair.Gate // of requests to the OpenID provider
+	callers   *cache.Cache[tokenKey, *Caller]
+}
+
+// Limits of a call; requests of the OpenID provider have the same.
+const (
+	CallTimeout = 10 * time.Second // its database work ends with it
+	gateTimeout = time.Second      // waiting for a place (REL-014, REL-085)
+	maxWaiting  = 1000             // of one instance
+	publicShare = 4                // most of what the OpenID provider does needs no connection
+)
+
+// New returns the chain over c.
+func New(c Config) (*Chain, error) {
+	validator, err := NewValidator(c.Operations)
+	if err != nil {
+		return nil, err
+	}
+	c.Limits = c.Limits.OrDefault()
+	return &Chain{
+		Config: c, validator: validator,
+		// One instance may run as many as there are connections.
+		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
+		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
+		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
+	}, nil
+}
+
+// Drop forgets what is remembered of callers.
+func (c *Chain) Drop() { c.callers.Drop() }
+
+// Call is what the chain found out about a call.
+type Call struct {
+	Operation *Operation
+	Instance  *Instance
+	Caller    *Caller
+	Context   Context // what the call applies to
+	// SearchLimits bound what a search returns.
+	SearchLimits SearchLimits
+	request      *Request
+	roles        *Roles
+	scope        *Scope
+	// asked is the evidence that the method looked at the scope: Intercept, which gave the
+	// call out, refuses the answer of one that had to and did not. Nothing else reads it.
+	asked atomic.Bool
+}
+
+// AnswerStatus makes the call answer another of the HTTP statuses its contract
+// names than the first.
+func (c *Call) AnswerStatus(status int) { c.request.status = status }
+
+type callKey struct{}
+
+// CallFrom returns the call a handler runs in. Outside of one it is nobody's, who
+// reaches nothing, holds nothing and is nowhere: what runs there by mistake is refused.
+func CallFrom(ctx context.Context) *Call {
+	if call, ok := ctx.Value(callKey{}).(*Call); ok {
+		return call
+	}
+	return &Call{Operation: &Operation{}, Instance: &Instance{}, Caller: &Caller{}, request: &Request{}, roles: &Roles{}, scope: &Scope{}}
+}
+
+// Request is what a transport knows of a call before it is decoded.
+type Request struct {
+	ID            string
+	Host          string
+	Authorization []string // the values of the header: one, unless the client errs
+
+	// What the access line of the request says besides, set by whoever finds out and
+	// never a text that only the request has: it may be a secret in a wrong place.
+	Route    string // the pattern that matched
+	Instance string
+	Client   string // ID of an application or name of a service user that is there
+	User     string // ID of the caller
+	Reason   string // why it was refused
+
+	status int // set by AnswerStatus
+}
+
+// Status returns the HTTP status of a successful answer.
+func (r *Request) Status(op *Operation) int {
+	switch {
+	case r.status != 0:
+		return r.status
+	case len(op.Success) > 0:
+		return int(op.Success[0])
+	}
+	return http.StatusOK
+}
+
+type requestKey struct{}
+
+// WithRequest returns a context that carries r to the chain.
+func WithRequest(ctx context.Context, r *Request) context.Context {
+	return context.WithValue(ctx, requestKey{}, r)
+}
+
+// RequestFrom returns the request of a context; a native gRPC call carries it
+// as metadata.
+func RequestFrom(ctx context.Context) *Request {
+	if r, ok := ctx.Value(requestKey{}).(*Request); ok {
+		return r
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	first := func(name string) string {
+		if values := md.Get(name); len(values) == 1 {
+			return values[0]
+		}
+		return "" // a repeated header is no header
+	}
+	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization")}
+}
+
+// Intercept runs the chain around a method; it is a grpc.UnaryServerInterceptor.
+// It is the one place where an unexpected error is logged and hidden.
+func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (res any, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		}
+		if err != nil {
+			refusal := Refusal(ctx, c.Logger, info.FullMethod, err)
+			RequestFrom(ctx).Reason = refusal.Reason
+			res, err = nil, refusal
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	defer cancel()
+	leave, err := c.enter(ctx, c.gate, RequestFrom(ctx).Host)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	call, err := c.admit(ctx, req.(proto.Message), info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
+	// Executions on requests and responses belong here, around the handler: they
+	// see a request that is valid and permitted, and what they change of it has
+	// to pass validator.check and permit again.
+	res, err = next(context.WithValue(ctx, callKey{}, call), req)
+	if err == nil && call.Operation.reach == policyv1.Reach_REACH_OBJECT && !call.asked.Load() {
+		err = errNotAsked
+	}
+	return res, err
+}
+
+var errNotAsked = errors.New("an operation of REACH_OBJECT answered without asking Call.Reaches, Call.Require or Call.Scope; CONTRIBUTING.md says how")
+
+// As returns a context in which the product itself acts in the name of a user, in
+// a context of its own choice and with every permission: what applies a seed or
+// furnishes a new instance goes through the same methods that serve calls.
+func As(ctx context.Context, in Context, userID string, roles *Roles) context.Context {
+	return context.WithValue(ctx, callKey{}, &Call{
+		Operation: &Operation{}, Instance: &Instance{ID: in.InstanceID}, Context: in, roles: roles,
+		Caller: &Caller{UserID: userID, root: true}, scope: &Scope{All: true}, request: &Request{},
+	})
+}
+
+// admit takes the steps before the handler, in order.
+func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*Call, error) {
+	op := c.Operations.Find(method)
+	if op == nil {
+		return nil, fault.New(fault.MethodNotAllowed, "METHOD_UNKNOWN", "there is no method %s", method)
+	}
+	request := RequestFrom(ctx)
+	instance, err := c.Instances.Find(ctx, request.Host)
+	if err != nil {
+		return nil, err
+	}
+	request.Instance = instance.ID
+	if instance.Blocked && !op.ofSystem() {
+		return nil, errBlocked
+	}
+	caller, err := c.caller(ctx, request.Authorization, instance)
+	if err != nil {
+		return nil, err
+	}
+	request.User = caller.UserID
+	if op.Feature != policyv1.Feature_FEATURE_UNSPECIFIED {
+		if err := c.Features.Enabled(ctx, op.Feature, instance); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.validator.check(req, c.Limits); err != nil {
+		return nil, err
+	}
+	in, err := c.context(ctx, op, req, instance, caller)
+	if errors.Is(err, errContextNotFound) && !caller.may(c.Roles, cmp.Or(op.Permission, "org.read"), Place{InstanceID: instance.ID}) {
+		err = op.Denied() // what does not exist answers as what the caller has no say in
+	}
+	if err != nil {
+		return nil, err
+	}
+	call := &Call{Operation: op, Instance: instance, Caller: caller, Context: in, SearchLimits: c.Limits, request: request, roles: c.Roles}
+	return call, c.permit(call)
+}
+
+// denied is the refusal of callers without the permission; who might have it by another
+// application learns that.
+func (c *Caller) denied(op *Operation) error {
+	if c.within == "" {
+		return op.Denied()
+	}
+	return fault.New(fault.PermissionDenied, "APP_NOT_TRUSTED",
+		"the application that the token was issued to is not trusted outside of its organization; whoever holds iam.app.trust can change that")
+}
+
+var errActing = fault.New(fault.PermissionDenied, "IMPERSONATED", "nothing can be changed in the name of somebody else")
+
+// permit refuses callers that hold the permission nowhere it would count. Where
+// it has to be held at the object, the method asks (Call.Reaches, Call.Scope).
+func (c *Chain) permit(call *Call) error {
+	op, at := call.Operation, call.Context.place()
+	// Who acts in the name of somebody else looks at what they see, and leaves nothing
+	// behind that outlives the loan: no credential, right or user (SEC-104).
+	if call.Caller.acting && !strings.HasSuffix(op.Permission, ".read") {
+		return errActing
+	}
+	if op.reach != policyv1.Reach_REACH_OBJECT {
+		call.scope = &Scope{All: true}
+		if op.Permission == "" && (call.Caller.within == "" || call.Caller.within == at.OrgID) || call.Caller.may(c.Roles, op.Permission, at) {
+			return nil
+		}
+	} else {
+		call.scope = call.Caller.scope(c.Roles, op, call.Context.InstanceID)
+		within := at.OrgID == "" || call.scope.has(at) || len(call.scope.Projects)+len(call.scope.ProjectGrants) > 0 ||
+			call.scope.UserID != "" && call.Caller.OrgID == at.OrgID
+		if within && !call.scope.empty() {
+			return nil
+		}
+	}
+	return call.Caller.denied(op)
+}
+
+// EnterPublic waits for a place among the requests to the OpenID provider; leave
+// gives it back.
+func (c *Chain) EnterPublic(ctx context.Context, host string) (leave func(), err error) {
+	return c.enter(ctx, c.public, host)
+}
+
+var errOverloaded = fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
+
+// enter waits for a place at a gate, which instances share (SEC-221). What a host
+// means is known when it was asked for before; the others wait together.
+func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave func(), err error) {
+	if ctx.Err() != nil { // who went away already needs no place
+		return nil, context.Cause(ctx)
+	}
+	tenant := c.Instances.last(host)
+	if !gate.Try(tenant) {
+		ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errOverloaded)
+		defer cancel()
+		if err = gate.Enter(ctx, tenant); errors.Is(err, fair.ErrFull) {
+			err = errOverloaded
+		}
+	}
+	return func() { gate.Leave(tenant) }, err
+}
+
+// Refusal returns what a client may see of err, and logs what it may not.
+func Refusal(ctx context.Context, logger *slog.Logger, method string, err error) *fault.Error {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return refusal
+	}
+	refusal := store.Fault(err)
+	if refusal == nil {
+		refusal = fault.New(fault.Internal, "INTERNAL", "internal error")
+	}
+	if refusal.Kind != fault.Canceled {
+		logger.ErrorContext(ctx, "call failed", "method", method, "request_id", RequestFrom(ctx).ID, "err", store.Explain(err))
+	}
+	return refusal
+}

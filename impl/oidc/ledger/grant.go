@@ -1,0 +1,227 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/scope"
+)
+
+// How long refresh tokens are good: unused, and in all.
+const (
+	refreshIdle = 30 * 24 * time.Hour
+	refreshLife = 90 * 24 * time.Hour
+)
+
+// row is a row of oauth_grants that is to be made, with its event.
+type row struct {
+	*tokenv1.AccessToken
+	instanceID, orgID string
+	userGeneration    int32  // in which the user authenticated
+	parentID          string // the grant whose tokens were exchanged
+	scopes            []string
+	revoked           bool
+	generation        int32
+	idleDate, endsAt  time.Time
+	payload           event.Payload
+
+	first bool // whether the row was made
+}
+
+// grantKey names a grant.
+type grantKey struct {
+	instanceID, id string
+	revoked        bool
+}
+
+func (r *row) key() grantKey {
+	return grantKey{r.instanceID, r.GetGrantId(), r.revoked}
+}
+
+// inOrder returns what is written together, sorted: nodes that lock the same rows do it
+// in the same order, so that none waits for the other for ever.
+func inOrder[T interface{ key() grantKey }](batch []T) []T {
+	return slices.SortedStableFunc(slices.Values(batch), func(a, b T) int {
+		x, y := a.key(), b.key()
+		return cmp.Or(strings.Compare(x.instanceID, y.instanceID), strings.Compare(x.id, y.id))
+	})
+}
+
+// writeGrants makes rows; of those with one ID it makes the first.
+func (s *Ledger) writeGrants(ctx context.Context, batch []*row) error {
+	batch = inOrder(batch)
+	p := db.AddGrantsParams{Now: s.Now()}
+	asked := make(map[grantKey]*row, len(batch))
+	for _, row := range batch {
+		key := row.key()
+		if asked[key] != nil {
+			continue
+		}
+		asked[key] = row
+		p.InstanceIds = append(p.InstanceIds, row.instanceID)
+		p.Ids = append(p.Ids, row.GetGrantId())
+		p.OrgIds = append(p.OrgIds, row.orgID)
+		p.UserIds = append(p.UserIds, row.GetUserId())
+		p.UserGenerations = append(p.UserGenerations, row.userGeneration)
+		p.AppIds = append(p.AppIds, row.GetAppId())
+		p.SessionIds = append(p.SessionIds, row.GetSessionId())
+		p.ParentIds = append(p.ParentIds, row.parentID)
+		p.ScopeLists = append(p.ScopeLists, separated(row.scopes))
+		p.Audiences = append(p.Audiences, separated(row.GetAudience()))
+		p.ClaimLists = append(p.ClaimLists, separated(row.GetClaims()))
+		p.AuthTimes = append(p.AuthTimes, unix(row.GetAuthTime()))
+		p.Amrs = append(p.Amrs, separated(row.GetAmr()))
+		p.Actors = append(p.Actors, string(row.GetActor()))
+		p.OriginLists = append(p.OriginLists, separated(row.GetOrigins()))
+		p.Revocations = append(p.Revocations, row.revoked)
+		p.Generations = append(p.Generations, row.generation)
+		p.IdleDates = append(p.IdleDates, row.idleDate)
+		p.ExpirationDates = append(p.ExpirationDates, row.endsAt)
+		p.EventTypes = append(p.EventTypes, event.Type(row.payload))
+		p.Payloads = append(p.Payloads, string(event.JSON(row.payload)))
+	}
+	made, err := s.queries.AddGrants(ctx, s.DB.Pool, p)
+	for _, row := range made {
+		asked[grantKey{row.InstanceID, row.ID, row.Revoked}].first = true
+	}
+	return err
+}
+
+// separated is a list as AddGrants reads it.
+func separated(list []string) string { return strings.Join(list, "\x1f") }
+
+// Made is what a code was redeemed for, or a token exchanged.
+type Made struct {
+	Access         *tokenv1.AccessToken
+	Scopes         []string
+	OrgID          string // of the user
+	UserGeneration int32
+	ParentID       string // the grant whose tokens were exchanged
+	Generation     int32  // of the refresh token; 0: there is none
+}
+
+// Grant stores what was made. It reports whether it was the first time, and user, session
+// and parent are good still.
+func (s *Ledger) Grant(ctx context.Context, at endpoint.Site, m *Made) (bool, error) {
+	t := m.Access
+	r := &row{
+		AccessToken: t, instanceID: at.ID, orgID: m.OrgID, userGeneration: m.UserGeneration, parentID: m.ParentID, scopes: m.Scopes, generation: m.Generation,
+		idleDate: at.Now.Add(refreshIdle), endsAt: at.Now.Add(refreshLife),
+		payload: &eventv1.OIDCSessionAdded{UserId: t.GetUserId(), ClientId: t.GetClientId(), SessionId: t.GetSessionId(), Scopes: m.Scopes},
+	}
+	if m.Generation == 0 { // nothing of it lives longer
+		r.idleDate = unix(t.GetExpiresAt())
+		r.endsAt = r.idleDate
+	}
+	if err := s.grants.add(lasting(ctx), r); err != nil { // then it may be written still
+		return false, err
+	}
+	return r.first, nil
+}
+
+// voidFor is how long it is known of a code that it was spent: longer than it lives.
+const voidFor = 2 * time.Minute
+
+// Void stores a code as one that was revoked, for good, whatever the clock does. It
+// reports whether nothing was stored of it before.
+func (s *Ledger) Void(ctx context.Context, at endpoint.Site, code *tokenv1.Code, appID, orgID, reason string) (bool, error) {
+	r := &row{
+		AccessToken: &tokenv1.AccessToken{GrantId: code.GetId(), UserId: code.GetUserId(), AppId: appID, AuthTime: code.GetAuthTime()},
+		instanceID:  at.ID, orgID: orgID, revoked: true, idleDate: at.Now, endsAt: at.Now.Add(voidFor),
+		payload: &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason},
+	}
+	err := s.grants.add(lasting(ctx), r)
+	return r.first, err
+}
+
+// lasting is the context of what has to be done to its end although the client went
+// away: a thief must not be able to keep a family by hanging up.
+func lasting(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+// RevokeFamily ends all tokens that came from a code. While the database cannot write,
+// the client learns that nothing is decided, and the family ends as soon as it can: what
+// was found out is not forgotten with the request (SEC-092).
+func (s *Ledger) RevokeFamily(ctx context.Context, at endpoint.Site, grantID, reason string) error {
+	end := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, batchLimit)
+		defer cancel()
+		return s.RevokeGrant(ctx, at, grantID, "", reason)
+	}
+	err := end(lasting(ctx))
+	if err != nil {
+		s.overdue.add(end)
+	}
+	return err
+}
+
+// RevokeGrant ends a grant, of an application if one is named, and those below it.
+// One that was made below it meanwhile is found the second time.
+func (s *Ledger) RevokeGrant(ctx context.Context, at endpoint.Site, id, appID, reason string) error {
+	payload := &eventv1.OIDCSessionRefreshTokenRevoked{Reason: reason}
+	p := db.RevokeGrantParams{
+		InstanceID: at.ID, ID: id, AppID: appID, Audience: scope.Platform, EventType: event.Type(payload), Payload: event.JSON(payload), Now: at.Now,
+	}
+	platform := false
+	for {
+		done, err := s.queries.RevokeGrant(ctx, s.DB.Pool, p)
+		if err != nil {
+			return err
+		}
+		platform = platform || done.HasAudience
+		if done.Revoked > 0 {
+			continue
+		}
+		if platform {
+			return s.forgetCallers(ctx)
+		}
+		return nil
+	}
+}
+
+// rotation is the use of a refresh token.
+type rotation struct {
+	instanceID, grantID string
+	generation          int32 // that is used
+	won                 bool
+}
+
+func (r *rotation) key() grantKey { return grantKey{r.instanceID, r.grantID, false} }
+
+// writeRotations uses refresh tokens; of those that are the same it uses the first.
+func (s *Ledger) writeRotations(ctx context.Context, batch []*rotation) error {
+	batch = inOrder(batch)
+	now := s.Now()
+	p := db.RotateGrantsParams{EventType: event.Type(&eventv1.OIDCSessionRefreshTokenRenewed{}), UnusedUntil: now.Add(refreshIdle), Now: now}
+	asked := make(map[grantKey]*rotation, len(batch))
+	for _, r := range batch {
+		key := r.key()
+		if asked[key] != nil { // one of two generations is wrong, or they are the same
+			continue
+		}
+		asked[key] = r
+		p.InstanceIds = append(p.InstanceIds, r.instanceID)
+		p.Ids = append(p.Ids, r.grantID)
+		p.Generations = append(p.Generations, r.generation)
+		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionRefreshTokenRenewed{Generation: uint32(r.generation + 1)})))
+	}
+	rotated, err := s.queries.RotateGrants(ctx, s.DB.Pool, p)
+	for _, row := range rotated {
+		asked[grantKey{row.InstanceID, row.ID, false}].won = true
+	}
+	return err
+}
+
+// Rotate uses a refresh token of a generation. Of parallel uses one is told true.
+func (s *Ledger) Rotate(ctx context.Context, at endpoint.Site, grantID string, generation int32) (bool, error) {
+	use := &rotation{instanceID: at.ID, grantID: grantID, generation: generation}
+	err := s.rotations.add(lasting(ctx), use)
+	return use.won, err
+}

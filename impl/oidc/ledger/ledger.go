@@ -1,0 +1,117 @@
+// Package ledger writes what becomes of tokens: the grants that codes and exchanges
+// make, the rotations of refresh tokens, revocations, and the events of tokens that
+// have no row. What many requests write goes together, and is durable before it is
+// answered.
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/scope"
+)
+
+// Ledger writes; Run has to run for it to. It is safe for concurrent use.
+type Ledger struct {
+	resource.Env
+	queries *db.Queries
+
+	audit     *batcher[event.Event]
+	revoked   *batcher[revocation]
+	grants    *batcher[*row]
+	rotations *batcher[*rotation]
+	// overdue is what has to be done once the database can write again.
+	overdue *overdue
+}
+
+// New returns a Ledger over env.
+func New(env resource.Env, logger *slog.Logger) *Ledger {
+	s := &Ledger{Env: env, queries: db.New(), overdue: newOverdue(logger)}
+	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
+	s.grants, s.rotations = newBatcher(s.writeGrants), newBatcher(s.writeRotations)
+	return s
+}
+
+// Run writes until ctx ends.
+func (s *Ledger) Run(ctx context.Context) {
+	go s.revoked.run(ctx)
+	go s.grants.run(ctx)
+	go s.rotations.run(ctx)
+	go s.overdue.run(ctx)
+	s.audit.run(ctx)
+}
+
+// Audit appends the event of a token that has no row of its own, durably before it
+// returns.
+func (s *Ledger) Audit(ctx context.Context, at endpoint.Site, orgID, objectID, creator string, payload event.Payload) error {
+	return s.audit.add(ctx, event.Event{
+		InstanceID: at.ID, ObjectID: objectID, Creator: creator, At: at.Now, Payload: payload,
+		Owner: &object.Owner{Type: object.OwnerType_OWNER_TYPE_ORG, Id: orgID},
+	})
+}
+
+func (s *Ledger) writeEvents(ctx context.Context, batch []event.Event) error {
+	return event.AppendAll(ctx, s.DB.Pool, batch)
+}
+
+// revocation is an access token that is to end.
+type revocation struct {
+	instanceID string
+	*tokenv1.AccessToken
+}
+
+// RevokeToken ends an access token.
+func (s *Ledger) RevokeToken(ctx context.Context, at endpoint.Site, t *tokenv1.AccessToken) error {
+	err := s.revoked.add(ctx, revocation{at.ID, t})
+	if err == nil && slices.Contains(t.GetAudience(), scope.Platform) {
+		err = s.forgetCallers(ctx)
+	}
+	return err
+}
+
+func (s *Ledger) writeRevocations(ctx context.Context, batch []revocation) error {
+	p := db.RevokeTokensParams{EventType: event.Type(&eventv1.OIDCSessionAccessTokenRevoked{}), Now: s.Now()}
+	for _, t := range batch {
+		p.InstanceIds = append(p.InstanceIds, t.instanceID)
+		p.Ids = append(p.Ids, t.GetId())
+		p.ExpirationDates = append(p.ExpirationDates, unix(t.GetExpiresAt()))
+		p.UserIds = append(p.UserIds, t.GetUserId())
+		p.Payloads = append(p.Payloads, string(event.JSON(&eventv1.OIDCSessionAccessTokenRevoked{ClientId: t.GetClientId()})))
+	}
+	return s.queries.RevokeTokens(ctx, s.DB.Pool, p)
+}
+
+// forgetCallers makes every node ask again whose tokens are good for the resource
+// API.
+func (s *Ledger) forgetCallers(ctx context.Context) error {
+	s.Invalidate()
+	return s.queries.NotifyChange(ctx, s.DB.Pool)
+}
+
+// Sweep deletes what can be of no use any more: grants, revocations and used
+// assertions that ended before a time. It returns how many rows that were of the
+// table that had most.
+func (s *Ledger) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	before = before.Add(-time.Minute) // clocks differ
+	grants, err := s.queries.SweepGrants(ctx, s.DB.Pool, db.SweepGrantsParams{Before: before, Batch: batch})
+	if err != nil {
+		return 0, err
+	}
+	revoked, err := s.queries.SweepRevoked(ctx, s.DB.Pool, db.SweepRevokedParams{Before: before, Batch: batch})
+	if err != nil {
+		return grants, err
+	}
+	used, err := s.queries.SweepAssertions(ctx, s.DB.Pool, db.SweepAssertionsParams{Before: before, Batch: batch})
+	return max(grants, revoked, used), err
+}
+
+func unix(seconds int64) time.Time { return time.Unix(seconds, 0).UTC() }

@@ -1,0 +1,223 @@
+package login
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/secret"
+)
+
+// How long what was proven counts. A session ends idleLifetime after it was last
+// used, and in any case with its password (SEC-151).
+const (
+	passwordLifetime = 10 * 24 * time.Hour
+	factorLifetime   = 18 * time.Hour
+	idleLifetime     = 24 * time.Hour
+	extendEvery      = time.Hour
+)
+
+// browserSession is a session of a browser as it is now, complete or not.
+type browserSession struct {
+	db.BrowserSessionsRow
+	token string
+}
+
+// since reports whether something was proven at or after a time.
+func since(proven *time.Time, from time.Time) bool { return proven != nil && !proven.Before(from) }
+
+// hasPassword reports whether the password was proven, and is still the same.
+func (k *browserSession) hasPassword(now time.Time) bool {
+	return since(k.PasswordVerifiedAt, now.Add(-passwordLifetime)) &&
+		(k.PasswordChanged == nil || since(k.PasswordVerifiedAt, *k.PasswordChanged))
+}
+
+// factors returns the paths of the pages on which the user can prove a second
+// factor, the best first.
+func (k *browserSession) factors() (paths []string) {
+	for _, one := range []struct {
+		path string
+		has  bool
+	}{{pathTOTP, k.HasTotp}, {pathSMS, k.SmsAddress != ""}, {pathEmail, k.EmailAddress != ""}} {
+		if one.has {
+			paths = append(paths, one.path)
+		}
+	}
+	return paths
+}
+
+// hasFactor reports whether the user proved a second factor in this session, or has
+// none to prove (SEC-179).
+func (k *browserSession) hasFactor(now time.Time) bool {
+	return len(k.factors()) == 0 || !k.factorTime().Before(now.Add(-factorLifetime))
+}
+
+// complete reports whether the user is signed in with this session.
+func (k *browserSession) complete(now time.Time) bool {
+	return k.IsActive && k.hasPassword(now) && k.hasFactor(now) && !k.PasswordChangeRequired
+}
+
+// authTime returns when the user last authenticated: since when all has been proven that
+// is asked of them. A password that is proven anew does not make the second factor newer.
+func (k *browserSession) authTime() (at time.Time) {
+	if k.PasswordVerifiedAt != nil {
+		at = *k.PasswordVerifiedAt
+	}
+	if factor := k.factorTime(); !factor.IsZero() && factor.Before(at) {
+		at = factor
+	}
+	return at
+}
+
+// factorTime returns when the user last proved one of their second factors.
+func (k *browserSession) factorTime() (newest time.Time) {
+	for _, one := range []struct {
+		has bool
+		at  *time.Time
+	}{{k.HasTotp, k.TotpVerifiedAt}, {k.SmsAddress != "", k.OtpSmsVerifiedAt}, {k.EmailAddress != "", k.OtpEmailVerifiedAt}} {
+		if one.has && one.at != nil && one.at.After(newest) {
+			newest = *one.at
+		}
+	}
+	return newest
+}
+
+// amr returns what the user proved, as far as it still counts (RFC 8176).
+func (k *browserSession) amr(now time.Time) (amr []string) {
+	from := now.Add(-factorLifetime)
+	if k.hasPassword(now) {
+		amr = append(amr, "pwd")
+	}
+	if since(k.TotpVerifiedAt, from) || since(k.OtpEmailVerifiedAt, from) {
+		amr = append(amr, "otp")
+	}
+	if since(k.OtpSmsVerifiedAt, from) {
+		amr = append(amr, "sms")
+	}
+	if len(amr) > 1 {
+		amr = append(amr, "mfa")
+	}
+	return amr
+}
+
+// session returns a complete session as the endpoints see it.
+func (k *browserSession) session(now time.Time) *Session {
+	return &Session{
+		ID: k.ID, UserID: k.UserID, OrgID: k.OrgID, Generation: k.Generation, LoginName: k.LoginName, DisplayName: k.DisplayName,
+		AuthTime: k.authTime(), AMR: k.amr(now),
+	}
+}
+
+// read reads the sessions of a browser, the newest first.
+func (p *Pages) read(ctx context.Context, instanceID string, tokens []string) ([]browserSession, error) {
+	if len(tokens) == 0 {
+		return nil, nil
+	}
+	hashes := make([][]byte, len(tokens))
+	for i, token := range tokens {
+		hash := secret.HashToken(token)
+		hashes[i] = hash[:]
+	}
+	rows, err := p.queries.BrowserSessions(ctx, p.DB.Pool, db.BrowserSessionsParams{InstanceID: instanceID, Hashes: hashes, Now: p.Now()})
+	if err != nil {
+		return nil, err
+	}
+	var found []browserSession
+	for i, hash := range hashes {
+		for _, row := range rows {
+			if string(row.TokenHash) == string(hash) {
+				found = append(found, browserSession{row, tokens[i]})
+			}
+		}
+	}
+	return found, nil
+}
+
+// Browser returns the authenticated sessions of the browser, the newest first. It
+// is one statement, or none without a cookie, and another one at most once an hour
+// for a session that lives on because it is used.
+func (p *Pages) Browser(r *http.Request, instance *policy.Instance) ([]Session, error) {
+	all, err := p.read(r.Context(), instance.ID, readCookies(r, p.secure(r)).tokens)
+	if err != nil {
+		return nil, err
+	}
+	var complete []Session
+	now := p.Now()
+	for i := range all {
+		if !all[i].complete(now) {
+			continue
+		}
+		complete = append(complete, *all[i].session(now))
+		if err := p.extend(r.Context(), instance.ID, &all[i], now); err != nil {
+			return nil, err
+		}
+	}
+	return complete, nil
+}
+
+// extend lets a session live on that is used, at most once an hour.
+func (p *Pages) extend(ctx context.Context, instanceID string, k *browserSession, now time.Time) error {
+	due := now.Add(idleLifetime - extendEvery)
+	if k.ExpirationDate == nil || k.ExpirationDate.After(due) {
+		return nil
+	}
+	return p.queries.ExtendSession(ctx, p.DB.Pool, db.ExtendSessionParams{
+		InstanceID: instanceID, ID: k.ID, Now: now, Due: due, ExpirationDate: now.Add(idleLifetime),
+	})
+}
+
+// secure reports whether a request was made over https.
+func (p *Pages) secure(r *http.Request) bool { return strings.HasPrefix(p.Issuer(r), "https://") }
+
+// as returns a context in which the product acts in the name of a user.
+func (p *Pages) as(ctx context.Context, instance *policy.Instance, orgID, userID string) context.Context {
+	return policy.As(ctx, policy.In(instance.ID, orgID), userID, p.Roles)
+}
+
+// SignOut ends sessions of the browser, all of them when session is "", and takes
+// their cookies away. The browser gets another cookie: no form and no login that
+// was begun before is good afterwards (SEC-132).
+func (p *Pages) SignOut(w http.ResponseWriter, r *http.Request, instance *policy.Instance, session string) error {
+	c := readCookies(r, p.secure(r))
+	all, err := p.read(r.Context(), instance.ID, c.tokens)
+	if err != nil {
+		return err
+	}
+	var stay []string
+	for i := range all {
+		if session != "" && all[i].ID != session {
+			stay = append(stay, all[i].token)
+			continue
+		}
+		_, err := p.Sessions.DeleteSession(p.as(r.Context(), instance, "", all[i].UserID), &sessionv3.DeleteSessionRequest{Id: all[i].ID})
+		if err != nil && reasonOf(err) != "NOT_FOUND" {
+			return err
+		}
+	}
+	c.tokens = stay
+	c.keep(w)
+	c.rebind(w)
+	return nil
+}
+
+// reasonOf returns the reason of a refusal, "" when err is none.
+func reasonOf(err error) string {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return refusal.Reason
+	}
+	return ""
+}
+
+// put makes a token the newest of the browser, instead of the one it had for the
+// same session (SEC-141).
+func (c *cookies) put(token, old string) {
+	c.tokens = slices.DeleteFunc(c.tokens, func(one string) bool { return one == old })
+	c.tokens = slices.Insert(c.tokens, 0, token)
+}

@@ -1,0 +1,169 @@
+// Package login is what people see of the OpenID provider: the pages on which they
+// sign in, register, choose an account, reset a password and sign out, and the
+// sessions of their browsers.
+//
+// Package oauth decides what an authorization request needs and calls Begin; the
+// pages authenticate the user, step by step, and call Finish. A login that is
+// under way (Flow) is nowhere stored: it travels sealed through the browser that
+// began it, is bound to that browser's cookie and to nothing else good (SEC-142).
+// What the user has proven is in the session (package session), never in the flow.
+//
+//	Begin -> /login -> /login/password -> /login/totp, /sms or /email -> /login/change-password -> Finish
+//	      -> /login/accounts --------------^ (what the session of the account lacks)
+//	      -> /login/register -> /login/verify -------------------------------------------------^
+//	         /login/forgot -> /login/reset -> /login/password
+//
+// From every page that a client waits behind there is a way back to it without a
+// user: /login/cancel -> Cancel.
+//
+// Which page is next is decided in one place, visit.next, from what is stored. A GET
+// changes nothing; a POST checks and answers with 303, or with its page and what is
+// wrong. Checks, counters and events are those of the services that the API has.
+package login
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/writ-id/writ/gen/db"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
+	"github.com/writ-id/writ/impl/api/session"
+	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/oidc/login/code"
+	"github.com/writ-id/writ/impl/oidc/login/password"
+	"github.com/writ-id/writ/impl/oidc/login/registration"
+)
+
+// Config holds what Pages need; every field is required.
+type Config struct {
+	resource.Env
+	Roles    *policy.Roles
+	Sessions *session.Service
+	Users    *user.Service
+	Box      *token.Box
+	Sealer   secret.Sealer
+	Logger   *slog.Logger
+	// Instance finds the tenant of a request.
+	Instance func(r *http.Request) (*policy.Instance, error)
+	// Issuer is the origin that a request was made to: scheme, host and port.
+	Issuer func(r *http.Request) string
+}
+
+// Provider is what people sign in for: the authorization requests that led to the pages.
+type Provider interface {
+	// Finish goes on with an authorization request when the session meets what the
+	// flow asks for. It writes the answer.
+	Finish(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow, session *Session)
+	// Cancel answers an authorization request whose user does not want to sign in. It
+	// writes the answer.
+	Cancel(w http.ResponseWriter, r *http.Request, instance *policy.Instance, flow *tokenv1.Flow)
+}
+
+// Session is an authenticated session of a browser: of a user who can sign in now,
+// with every factor that the user has to prove.
+type Session struct {
+	ID          string
+	UserID      string
+	OrgID       string
+	Generation  int32 // of the user: what was ended since is good no more
+	LoginName   string
+	DisplayName string
+	AuthTime    time.Time // when the user last authenticated actively
+	AMR         []string  // how (RFC 8176): pwd, otp, sms, mfa
+}
+
+// Problem is what an error page tells: a stable code, such as an OAuth error, and
+// words that name the problem.
+type Problem struct {
+	Status      int
+	Code        string
+	Description string
+
+	// An address that is none of those registered, shown in development.
+	Received   string
+	Registered []string
+}
+
+// Pages serves the pages. It is safe for concurrent use.
+type Pages struct {
+	Config
+	queries       *db.Queries
+	codes         *code.Codes
+	passwords     *password.Service
+	registrations *registration.Service
+	languages     *cache.Cache[string, []string] // of instances and organizations, the default one first
+}
+
+// New returns Pages over c.
+func New(c Config) *Pages {
+	codes := code.New(c.Env)
+	return &Pages{
+		Config: c, queries: db.New(), codes: codes,
+		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
+		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Codes: codes}),
+		languages:     cache.New[string, []string](func(id string) string { return id }),
+	}
+}
+
+// A step is a page: how it is shown and, when it has a form, how that is taken.
+type step struct{ show, take func(*visit) error }
+
+// The paths of the pages.
+const (
+	pathBegin    = "/login/begin"
+	pathName     = "/login"
+	pathPassword = "/login/password"
+	pathTOTP     = "/login/totp"
+	pathSMS      = "/login/sms"
+	pathEmail    = "/login/email"
+	pathChange   = "/login/change-password"
+	pathAccounts = "/login/accounts"
+	pathRegister = "/login/register"
+	pathVerify   = "/login/verify"
+	pathForgot   = "/login/forgot"
+	pathReset    = "/login/reset"
+	pathCancel   = "/login/cancel"
+	pathDoor     = "/login/door"
+	pathStyle    = "/login/style.css"
+)
+
+// Handler serves what is below /login, for a provider that is made of these pages.
+func (p *Pages) Handler(provider Provider) http.Handler {
+	steps := map[string]step{
+		pathBegin:    {}, // which only sends the browser on
+		pathName:     {showName, takeName},
+		pathPassword: {showPassword, takePassword},
+		pathAccounts: {showAccounts, takeAccount},
+		pathChange:   {showChange, takeChange},
+		pathRegister: {showRegister, takeRegister},
+		pathVerify:   {showVerify, takeVerify},
+		pathForgot:   {showForgot, takeForgot},
+		pathReset:    {showReset, takeReset},
+		pathCancel:   {nil, takeCancel}, // no page: a form on all the others
+		pathDoor:     {},                // which belongs to no login
+	}
+	for _, one := range factorPages {
+		steps[one.path] = one.step()
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == pathStyle {
+			serveStyle(w, r)
+			return
+		}
+		s, ok := steps[r.URL.Path]
+		if !ok {
+			p.Error(w, r, Problem{Status: http.StatusNotFound, Code: "not_found"})
+			return
+		}
+		policy.RequestFrom(r.Context()).Route = r.URL.Path
+		if err := p.serve(w, r, s, provider); err != nil {
+			p.fail(w, r, err)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+// Package registration lets people register: it makes a user who cannot sign in before
+// their address is verified. Whether an address is known already is told by nothing,
+// neither by what it answers nor by what follows (SEC-170).
+package registration
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/writ-id/writ/gen/db"
+	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
+	"github.com/writ-id/writ/impl/api/session"
+	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/oidc/login/code"
+	"github.com/writ-id/writ/impl/oidc/login/password"
+	"github.com/writ-id/writ/impl/oidc/login/rule"
+)
+
+const (
+	// messagesLimit is how many messages an address gets in an hour because somebody
+	// registers with it, whoever that is (SEC-185).
+	messagesLimit = 10
+	// abandonedAfter is how long after their last code ended those are kept who
+	// registered and never verified their address.
+	abandonedAfter = 7 * 24 * time.Hour
+)
+
+// Config holds what a Service needs; every field is required.
+type Config struct {
+	resource.Env
+	Roles    *policy.Roles
+	Sessions *session.Service
+	Users    *user.Service
+	Codes    *code.Codes
+}
+
+// Service registers people. It is safe for concurrent use.
+type Service struct {
+	Config
+	queries *db.Queries
+}
+
+// New returns a Service over c.
+func New(c Config) *Service { return &Service{c, db.New()} }
+
+// Form is what somebody says of themselves.
+type Form struct{ GivenName, FamilyName, Email, LoginName string }
+
+// The fields of a form, as pages name them.
+const (
+	FieldGivenName  = "givenName"
+	FieldFamilyName = "familyName"
+	FieldEmail      = "email"
+	FieldLoginName  = "loginName"
+)
+
+// Check returns the fields that cannot be like that: by the rules of the contract for the
+// user that is made, and three of the form's own: people have names, in one line, and get
+// no username that reads like an address. It is asked before anybody looks for the address:
+// what is refused must not tell who is known.
+func (f Form) Check() (wrong []string) {
+	broken := rule.Broken(&userv3.User{Username: f.LoginName, Type: &userv3.User_Human{Human: &userv3.Human{
+		Profile: &userv3.Profile{GivenName: f.GivenName, FamilyName: f.FamilyName},
+		Email:   &userv3.Email{Address: f.Email},
+	}}})
+	for _, one := range []struct {
+		field, path string
+		own         bool
+	}{
+		{FieldGivenName, "human.profile.given_name", isName(f.GivenName)},
+		{FieldFamilyName, "human.profile.family_name", isName(f.FamilyName)},
+		{FieldEmail, "human.email.address", f.Email != ""},
+		{FieldLoginName, "username", isUsername(f.LoginName)},
+	} {
+		left := one.field == FieldLoginName && f.LoginName == "" // then it is made of the address
+		if !left && (!one.own || broken[one.path] != "") {
+			wrong = append(wrong, one.field)
+		}
+	}
+	return wrong
+}
+
+func isName(name string) bool {
+	return name != "" && utf8.ValidString(name) && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+func isUsername(name string) bool {
+	_, err := user.Canonical(name)
+	return err == nil && utf8.ValidString(name) && !strings.Contains(name, "@")
+}
+
+// username is the one that somebody wishes, as it will be stored: the local part of
+// their address if they do not say.
+func (f Form) username() string {
+	if f.LoginName != "" {
+		return norm.NFC.String(f.LoginName)
+	}
+	return f.Email[:strings.LastIndexByte(f.Email, '@')]
+}
+
+// Where says where somebody registers, and how.
+type Where struct {
+	InstanceID, OrgID, Language string
+	Lifetime                    time.Duration // of the session, while it is not used
+	UserAgent                   *sessionv3.UserAgent
+}
+
+// Begun is what a registration goes on with: a user and a session, in which the password
+// is proven, or what looks like them.
+type Begun struct{ UserID, SessionID, SessionToken string }
+
+// ErrPasswordIsName refuses a password that is the name of its user.
+var ErrPasswordIsName = errors.New("registration: the password is the name")
+
+// Register makes the user, or tells who has the address that somebody tried it. What
+// it refuses depends on nothing but the form.
+func (s *Service) Register(ctx context.Context, at Where, said Form, typed string) (*Begun, error) {
+	domain, err := s.queries.LoginDomain(ctx, s.DB.Pool, db.LoginDomainParams{InstanceID: at.InstanceID, OrgID: at.OrgID})
+	if err != nil {
+		return nil, err
+	}
+	may := func(username string) bool { return !password.Is(typed, username+"@"+domain) }
+	if !may(said.username()) {
+		return nil, ErrPasswordIsName
+	}
+	hash, err := secret.New(ctx, at.InstanceID, typed) // on every road, and not within a transaction: it takes long
+	if err != nil {
+		return nil, err
+	}
+	owner, err := s.queries.UserOfEmail(ctx, s.DB.Pool, db.UserOfEmailParams{InstanceID: at.InstanceID, EmailFolded: resource.Fold(said.Email)})
+	known := err == nil
+	if err != nil && !store.NoRow(err) {
+		return nil, err
+	}
+	enough, err := s.hadEnough(ctx, s.DB.Pool, at.InstanceID, said.Email)
+	if err != nil {
+		return nil, err
+	}
+	if !known && !enough {
+		begun, err := s.enroll(ctx, at, said, hash, may)
+		if !errors.Is(err, code.ErrNoMore) && reasonOf(err) != "CHECK_FAILED" { // the organization is inactive: nobody can sign in there
+			return begun, err
+		}
+		enough = true
+	}
+	alike := &Begun{s.NewID(), s.NewID(), session.TokenPrefix + secret.Random()} // an answer of the same length
+	if enough {
+		return alike, nil
+	}
+	return alike, s.Codes.Tell(ctx, s.DB.Pool, "email_known", code.Recipient{
+		InstanceID: at.InstanceID, ID: owner.ID, OrgID: owner.OrgID, Address: owner.Email, Language: owner.PreferredLanguage, Name: owner.DisplayName,
+	})
+}
+
+// hadEnough reports whether an address got as many messages as it may in an hour.
+func (s *Service) hadEnough(ctx context.Context, tx db.DBTX, instanceID, address string) (bool, error) {
+	recent, err := s.queries.RecentMessagesTo(ctx, tx, db.RecentMessagesToParams{
+		InstanceID: instanceID, Recipient: address, Since: s.Now().Add(-time.Hour),
+	})
+	return recent >= messagesLimit, err
+}
+
+// reasonOf returns the reason of a refusal, "" when err is none.
+func reasonOf(err error) string {
+	if refusal, ok := errors.AsType[*fault.Error](err); ok {
+		return refusal.Reason
+	}
+	return ""
+}
+
+// maxUsername is how long a username may be: that of the contract.
+var _, maxUsername = rule.Length(&userv3.User{}, "username")
+
+// createUser creates the user under the username they wish or, when it is taken, the
+// same with a number: that a name is taken is not told either. Nor by the refusal of a
+// password that is such a name, which is passed over like one that is taken.
+func createUser(ctx context.Context, tx pgx.Tx, users *user.Service, at Where, said Form, hash string, may func(username string) bool) (id string, err error) {
+	for try := 1; ; try++ {
+		name := said.username()
+		if try > 1 {
+			suffix := strconv.Itoa(try)
+			if try > 4 { // many have that name
+				suffix = secret.NewCode(try)
+			}
+			name = strings.ToValidUTF8(name[:min(len(name), maxUsername-len(suffix))], "") + suffix
+		}
+		if !may(name) {
+			continue
+		}
+		// A savepoint, because a name that is taken fails the transaction.
+		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+			made, err := users.In(tx).CreateUser(ctx, &userv3.CreateUserRequest{User: &userv3.User{Username: name, Type: &userv3.User_Human{Human: &userv3.Human{
+				Profile:  &userv3.Profile{GivenName: said.GivenName, FamilyName: said.FamilyName, PreferredLanguage: at.Language},
+				Email:    &userv3.Email{Address: said.Email},
+				Password: &userv3.Password{Value: &userv3.Password_Hash{Hash: hash}},
+			}}}})
+			id = made.GetDetails().GetId()
+			return err
+		})
+		if reasonOf(err) != "USER_USERNAME_TAKEN" || try > 12 {
+			return id, err
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package oidc_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/server"
+)
+
+// A node that has only the new key knows all that was issued before the exchange.
+func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	alice := w.a.signedIn("alice").tokens("web", offline)
+	jwt := w.a.signedIn("alice").tokens("jwtweb", "openid").text("access_token")
+	w.a.must("POST", "/v3alpha/users/"+w.a.users["alice"].ID+"/totp", "")
+
+	master := w.sealer.(*secret.MasterKey)
+	for _, step := range []func(*secret.MasterKey) (*secret.MasterKey, error){(*secret.MasterKey).Add, (*secret.MasterKey).Switch} {
+		var err error
+		if master, err = step(master); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, one := range server.SealedColumns() {
+		if n, err := one.Reseal(t.Context(), w.db, master); err != nil || n == 0 {
+			t.Errorf("%s: %d were sealed anew: %v", one.Column, n, err)
+		}
+	}
+	only, err := master.Drop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.start(only)
+	fresh := w.a.on(2)
+	for name, text := range map[string]string{"opaque": alice.text("access_token"), "JWT": jwt} {
+		if !fresh.active("api", text) {
+			t.Errorf("an access token (%s) of before is not active", name)
+		}
+	}
+	next := fresh.refresh("web", alice.text("refresh_token"))
+	if !w.a.active("api", w.a.granted("a refresh", next)) {
+		t.Error("the other nodes do not know what it issues")
+	}
+	again, _ := claims(next.text("id_token"))
+	if before, _ := claims(alice.text("id_token")); again["kid"] != before["kid"] {
+		t.Errorf("it signs by %v, not by %v", again["kid"], before["kid"])
+	}
+}
+
+// Whoever adds a column with bytes says here whether the master key seals it.
+func TestSEC311_EveryColumnOfSecretsIsSealedAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	known := []string{ // hashes, and what is no secret
+		"apps.old_secret_hash", "apps.secret_hash", "one_time_codes.hash", "one_time_codes.salt", "personal_access_tokens.token_hash",
+		"sessions.token_hash", "used_assertions.hash", "user_codes.hash", "user_codes.salt", "user_metadata.value", "users.old_secret_hash", "users.secret_hash",
+	}
+	rows, err := w.db.Pool.Query(t.Context(), `SELECT table_name || '.' || column_name FROM information_schema.columns JOIN information_schema.tables USING (table_schema, table_name)
+		WHERE table_schema = 'public' AND data_type = 'bytea' AND table_type = 'BASE TABLE'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range server.SealedColumns() {
+		known = append(known, one.Column)
+	}
+	slices.Sort(found)
+	slices.Sort(known)
+	if !slices.Equal(found, known) {
+		t.Errorf("got  %v\nwant %v", found, known)
+	}
+}

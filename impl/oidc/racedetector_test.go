@@ -1,0 +1,5 @@
+//go:build race
+
+package oidc_test
+
+func init() { raceDetector = true }

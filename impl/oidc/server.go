@@ -1,0 +1,158 @@
+// Package oidc serves the OpenID Connect and OAuth 2.0 endpoints of document 2:
+// contracts/openapi/oauth.yaml says which. Each has a room of its own, and imports lead
+// downward only:
+//
+//	metadata                                discovery document, keys
+//	authorize  token  introspect  userinfo  logout     the endpoints
+//	issue  access  ledger                   makes tokens, reads them, writes what becomes of them
+//	claims                                  what is told of a user
+//	subject                                 what a token is about, as it is now
+//	client                                  who uses the endpoints, and how they prove it
+//	scope                                   what is asked for
+//	endpoint                                tenant, refusals, answers
+//
+// This package composes them, and asks them what the resource API and the pages need.
+package oidc
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/writ-id/writ/gen/oauth"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
+	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/signing"
+	sealed "github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/oidc/access"
+	"github.com/writ-id/writ/impl/oidc/authorize"
+	"github.com/writ-id/writ/impl/oidc/client"
+	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/introspect"
+	"github.com/writ-id/writ/impl/oidc/issue"
+	"github.com/writ-id/writ/impl/oidc/ledger"
+	"github.com/writ-id/writ/impl/oidc/logout"
+	"github.com/writ-id/writ/impl/oidc/metadata"
+	"github.com/writ-id/writ/impl/oidc/scope"
+	"github.com/writ-id/writ/impl/oidc/subject"
+	"github.com/writ-id/writ/impl/oidc/token"
+	"github.com/writ-id/writ/impl/oidc/userinfo"
+)
+
+// Config holds what a Server needs; every field is required.
+type Config struct {
+	endpoint.Env
+	// Enabled refuses when a feature is off for an instance (policy.Chain).
+	Enabled func(ctx context.Context, feature policyv1.Feature, instance *policy.Instance) error
+	Roles   *policy.Roles
+	Keys    *signing.Set
+	Box     *sealed.Box
+	// TokenEndpointAudience accepts assertions of clients that name the token
+	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
+	TokenEndpointAudience bool
+}
+
+// Server implements the endpoints: it is made of them. It is safe for concurrent use.
+type Server struct {
+	*metadataEndpoint
+	*authorizeEndpoint
+	*tokenEndpoint
+	*introspectEndpoint
+	*userinfoEndpoint
+	*logoutEndpoint
+
+	env      *endpoint.Env
+	clients  *client.Directory
+	subjects *subject.Reader
+	tokens   *access.Reader
+	ledger   *ledger.Ledger
+	origins  *cache.Cache[origin, bool]
+}
+
+// Names under which the endpoints can be embedded together.
+type (
+	metadataEndpoint   = metadata.Endpoint
+	authorizeEndpoint  = authorize.Endpoint
+	tokenEndpoint      = token.Endpoint
+	introspectEndpoint = introspect.Endpoint
+	userinfoEndpoint   = userinfo.Endpoint
+	logoutEndpoint     = logout.Endpoint
+)
+
+var _ oauth.ServerInterface = (*Server)(nil)
+
+// New returns a Server over c. Run has to run for it to issue tokens to services.
+func New(c Config) *Server {
+	env := &c.Env
+	clients := client.NewDirectory(c.DB, c.TokenEndpointAudience)
+	subjects := subject.NewReader(c.DB, clients)
+	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: clients}
+	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID}
+	written := ledger.New(c.Env.Env, c.Logger)
+	return &Server{
+		metadataEndpoint:   &metadata.Endpoint{Env: env, Enabled: c.Enabled, Keys: c.Keys},
+		authorizeEndpoint:  &authorize.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
+		tokenEndpoint:      &token.Endpoint{Env: env, Enabled: c.Enabled, Roles: c.Roles, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
+		introspectEndpoint: &introspect.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
+		userinfoEndpoint:   &userinfo.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens},
+		logoutEndpoint:     &logout.Endpoint{Env: env, Clients: clients, Tokens: tokens},
+
+		env: env, clients: clients, subjects: subjects, tokens: tokens, ledger: written,
+		origins: cache.New[origin, bool](origin.String),
+	}
+}
+
+// Run writes what many requests write in batches, until ctx ends.
+func (s *Server) Run(ctx context.Context) { s.ledger.Run(ctx) }
+
+// Sweep deletes what ended before a time and is of no use any more (ledger.Sweep).
+func (s *Server) Sweep(ctx context.Context, before time.Time, batch int32) (int64, error) {
+	return s.ledger.Sweep(ctx, before, batch)
+}
+
+// Forget drops what this node remembers of clients.
+func (s *Server) Forget() {
+	s.clients.Forget()
+	s.subjects.Forget()
+	s.origins.Drop()
+}
+
+// RefuseRequest answers a request that is not looked at.
+func (s *Server) RefuseRequest(w http.ResponseWriter, r *http.Request, err error) {
+	s.env.RefuseRequest(w, r, err)
+}
+
+// RefuseMethod answers a request whose method an endpoint does not have.
+func (s *Server) RefuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
+	s.env.RefuseMethod(w, r, allowed)
+}
+
+// IsDocument reports whether a request is for a prepared document.
+func IsDocument(r *http.Request) bool { return metadata.IsDocument(r) }
+
+// Caller returns the user of an access token that is for the resource API: one whose
+// audience names it (SEC-122). It is nil when the token is not good.
+func (s *Server) Caller(ctx context.Context, instance *policy.Instance, host, text string) (*policy.Identity, error) {
+	at := endpoint.Site{Instance: instance, Issuer: s.env.Issuer(host, instance), Now: s.env.Now()}
+	t, err := s.tokens.Read(ctx, at, text)
+	if err != nil || t == nil || !slices.Contains(t.GetAudience(), scope.Platform) {
+		return nil, err
+	}
+	found, err := s.subjects.OfToken(ctx, at, t, subject.AboutToken(t))
+	if err != nil || found == nil {
+		return nil, err
+	}
+	within := ""
+	if t.GetAppId() != "" {
+		of, err := s.clients.Find(ctx, instance.ID, t.GetClientId())
+		if err != nil || of == nil {
+			return nil, err
+		}
+		if !of.Trusted {
+			within = of.OrgID
+		}
+	}
+	return &policy.Identity{Within: within, UserID: found.ID, OrgID: found.OrgID, Expires: time.Unix(t.GetExpiresAt(), 0).UTC(), Acting: len(t.GetActor()) > 0}, nil
+}

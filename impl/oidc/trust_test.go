@@ -1,0 +1,101 @@
+package oidc_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+)
+
+const appsPath = "/resources/v3alpha/apps/"
+
+// reason is why the resource API refuses; "" when it does not.
+func (got *answer) reason() string {
+	details, _ := got.Body["details"].([]any)
+	if got.Status/100 == 2 || len(details) == 0 {
+		return ""
+	}
+	first, _ := details[0].(map[string]any)
+	reason, _ := first["reason"].(string)
+	return reason
+}
+
+// TestSEC235_AnAppIsTrustedWithRights: whoever owns an application does not get what those
+// hold who sign in to it, by no grant: a token acts within the organization of the
+// application, unless somebody with the rights trusts it.
+func TestSEC235_AnAppIsTrustedWithRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	chief, olga, manager := w.a.signedIn("chief"), w.a.signedIn("olga"), w.a.signedIn("manager")
+	const scope = offline + " " + apiAudience
+	byCode := chief.tokens("web", scope)
+	w.a.must(http.MethodPatch, appsPath+w.a.apps["spa"].ID, `{"oidc":{"accessTokenType":"ACCESS_TOKEN_TYPE_JWT"}}`)
+	tokens := map[string]string{
+		"code":     byCode.text("access_token"),
+		"refresh":  w.a.granted("refresh", w.a.refresh("web", byCode.text("refresh_token"))),
+		"JWT":      chief.tokens("spa", scope).text("access_token"),
+		"implicit": chief.authorize("implicit", "scope", "openid "+apiAudience).Get("access_token"),
+	}
+	tokens["exchange"] = w.a.granted("exchange", w.a.exchange("web", "subject_token", tokens["code"], "scope", "openid "+apiAudience, "audience", apiAudience[:len(apiAudience)-4]))
+	orgs, self := "/resources/v3alpha/organizations", usersPath+w.a.users["chief"].ID
+	for name, token := range tokens {
+		if got := w.a.api(token, http.MethodPost, orgs, `{"name":"taken over by `+name+`"}`); got.Status != http.StatusForbidden || got.reason() != "APP_NOT_TRUSTED" {
+			t.Errorf("%s: creating an organization: %d %s", name, got.Status, got.Text)
+		}
+		if got := w.a.api(token, http.MethodGet, usersPath+w.a.users["olga"].ID, ""); got.Status/100 == 2 {
+			t.Errorf("%s: a user of another organization is read", name)
+		}
+		if got := w.a.api(token, http.MethodPatch, "/settings/v3alpha/languages", `{"defaultLanguage":"de"}`); got.Status/100 == 2 {
+			t.Errorf("%s: the languages of the instance are set: %s", name, got.Text)
+		}
+		if got := w.a.api(token, http.MethodGet, self, ""); got.Status != http.StatusOK {
+			t.Errorf("%s: the user's own: %d %s", name, got.Status, got.Text)
+		}
+	}
+	// A role in the organization of the application counts; being of another one does not
+	// let it act for its users.
+	inside := manager.tokens("web", scope).text("access_token")
+	if got := w.a.api(inside, http.MethodGet, usersPath+w.a.users["bob"].ID, ""); got.Status != http.StatusOK {
+		t.Errorf("an owner of the application's organization: %d %s", got.Status, got.Text)
+	}
+	outside := olga.tokens("web", scope).text("access_token")
+	if got := w.a.api(outside, http.MethodGet, usersPath+w.a.users["olga"].ID, ""); got.Status/100 == 2 {
+		t.Errorf("the application acts for a user of another organization: %s", got.Text)
+	}
+	// Only who holds the rights can trust, and then nobody else can make it another one.
+	owner := inside
+	if got := w.a.api(owner, http.MethodPost, appsPath+w.a.apps["web"].ID+"/_trust", ""); got.Status != http.StatusForbidden {
+		t.Errorf("an owner of the organization trusts: %d %s", got.Status, got.Text)
+	}
+	key := w.a.must(http.MethodPost, appsPath+w.a.apps["web"].ID+"/keys", "{}")["details"].(map[string]any)["id"].(string)
+	w.a.must(http.MethodPost, appsPath+w.a.apps["web"].ID+"/_trust", "")
+	for what, got := range map[string]*answer{
+		"redirect URIs": w.a.api(owner, http.MethodPatch, appsPath+w.a.apps["web"].ID, `{"oidc":{"redirectUris":{"uris":["https://evil.example/cb"]}}}`),
+		"secret":        w.a.api(owner, http.MethodPost, appsPath+w.a.apps["web"].ID+"/_regenerate_secret", "{}"),
+		"key":           w.a.api(owner, http.MethodPost, appsPath+w.a.apps["web"].ID+"/keys", "{}"),
+		"key that is":   w.a.api(owner, http.MethodDelete, appsPath+w.a.apps["web"].ID+"/keys/"+key, ""),
+	} {
+		if got.Status != http.StatusForbidden || got.reason() != "APP_TRUSTED" {
+			t.Errorf("an owner of the organization changes the %s: %d %s", what, got.Status, got.Text)
+		}
+	}
+	for node := range 2 {
+		w.soon("trusted", func() bool {
+			return w.a.on(node).api(tokens["code"], http.MethodPost, orgs+"/_search", "[]").Status == http.StatusOK
+		})
+		w.soon("for the other organization", func() bool {
+			return w.a.on(node).api(outside, http.MethodGet, usersPath+w.a.users["olga"].ID, "").Status == http.StatusOK
+		})
+	}
+	// What another application got does not become free by an exchange.
+	laundered := w.a.exchange("web", "subject_token", chief.tokens("second", "openid "+apiAudience+" "+urn+"org:project:id:"+w.a.projects["P"]+":aud").text("access_token"),
+		"scope", "openid "+apiAudience)
+	if audience := w.a.introspect("api", w.a.granted("laundered", laundered)).Body["aud"].([]any); slices.Contains(audience, any(apiAudience[:len(apiAudience)-4])) {
+		t.Errorf("an exchange frees a token: %v", audience)
+	}
+	w.a.must(http.MethodPost, appsPath+w.a.apps["web"].ID+"/_distrust", "")
+	for node := range 2 {
+		w.soon("no longer", func() bool {
+			return w.a.on(node).api(tokens["code"], http.MethodPost, orgs, `{"name":"late"}`).Status == http.StatusForbidden
+		})
+	}
+}
