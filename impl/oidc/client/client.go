@@ -199,6 +199,6 @@ func (d *Directory) serviceKey(ctx context.Context, at endpoint.Site, id string)
 	})
 }
 
-func isJWT[T ~int16 | ~int32](kind T) bool {
-	return object.AccessTokenType(kind) == object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT
+func isJWT(kind object.AccessTokenType) bool {
+	return kind == object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT
 }
