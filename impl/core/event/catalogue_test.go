@@ -88,3 +88,41 @@ func messageOf(event string) protoreflect.MessageDescriptor {
 	}
 	return nil
 }
+
+// TestWhatGoesAlongLeavesAnEvent finds tables of resources whose rows go with what they
+// belong to, while no event of the contract says so (writ.storage.v1.gone).
+func TestWhatGoesAlongLeavesAnEvent(t *testing.T) {
+	t.Parallel()
+	rows, err := pgtest.Open(t, 1).Pool.Query(t.Context(), `
+		SELECT DISTINCT of.relname::text, t.oid IS NOT NULL
+		FROM pg_constraint c JOIN pg_class of ON of.oid = c.conrelid
+		LEFT JOIN pg_trigger t ON t.tgrelid = of.oid AND t.tgname = of.relname || '_gone'
+		WHERE c.contype = 'f' AND c.confdeltype = 'c'
+		AND 2 = (SELECT count(*) FROM pg_attribute a WHERE a.attrelid = of.oid AND a.attname IN ('sequence', 'change_date'))
+		ORDER BY 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table string
+	var told bool
+	several := false
+	if _, err := pgx.ForEachRow(rows, []any{&table, &told}, func() error {
+		several = several || told
+		if !told && !silentlyGone[table] {
+			t.Errorf("rows of %s go with what they belong to and leave no event: mark the one that says so with writ.storage.v1.gone", table)
+		}
+		if told && silentlyGone[table] {
+			t.Errorf("%s leaves an event: it is no exception", table)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !several {
+		t.Error("no table leaves an event")
+	}
+}
+
+// silentlyGone are parts of what they go with, and settings of it: the event of that tells
+// of them.
+var silentlyGone = map[string]bool{"authenticators": true, "executions": true, "features": true, "language_settings": true}
