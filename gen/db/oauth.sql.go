@@ -696,7 +696,7 @@ func (q *Queries) SubjectOfGrant(ctx context.Context, db DBTX, arg SubjectOfGran
 	return i, err
 }
 
-const subjectOfLogin = `-- name: SubjectOfLogin :one
+const subjectOfHalfLogin = `-- name: SubjectOfHalfLogin :one
 SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, coalesce(g.claims, '{}')::text[] AS claims,
     (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
     (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
@@ -708,7 +708,7 @@ WHERE s.instance_id = $6 AND s.id = $7 AND ($8::int IS NULL OR s.generation = $8
   AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $6 AND t.id = $9)
 `
 
-type SubjectOfLoginParams struct {
+type SubjectOfHalfLoginParams struct {
 	Projects     []string  `db:"projects"`
 	WithMetadata bool      `db:"with_metadata"`
 	GrantID      string    `db:"grant_id"`
@@ -720,6 +720,86 @@ type SubjectOfLoginParams struct {
 	TokenID      string    `db:"token_id"`
 }
 
+type SubjectOfHalfLoginRow struct {
+	Subject  Subject         `db:"subject"`
+	Claims   []string        `db:"claims"`
+	Roles    json.RawMessage `db:"roles"`
+	Metadata json.RawMessage `db:"metadata"`
+}
+
+// Likewise, of a token that has a grant or a session only; ” is none.
+func (q *Queries) SubjectOfHalfLogin(ctx context.Context, db DBTX, arg SubjectOfHalfLoginParams) (SubjectOfHalfLoginRow, error) {
+	row := db.QueryRow(ctx, subjectOfHalfLogin,
+		arg.Projects,
+		arg.WithMetadata,
+		arg.GrantID,
+		arg.SessionID,
+		arg.Now,
+		arg.InstanceID,
+		arg.UserID,
+		arg.Generation,
+		arg.TokenID,
+	)
+	var i SubjectOfHalfLoginRow
+	err := row.Scan(
+		&i.Subject.InstanceID,
+		&i.Subject.ID,
+		&i.Subject.OrgID,
+		&i.Subject.UserType,
+		&i.Subject.Username,
+		&i.Subject.Generation,
+		&i.Subject.GivenName,
+		&i.Subject.FamilyName,
+		&i.Subject.MiddleName,
+		&i.Subject.NickName,
+		&i.Subject.DisplayName,
+		&i.Subject.PreferredLanguage,
+		&i.Subject.ProfileUrl,
+		&i.Subject.PictureUrl,
+		&i.Subject.WebsiteUrl,
+		&i.Subject.Gender,
+		&i.Subject.Birthdate,
+		&i.Subject.Zoneinfo,
+		&i.Subject.StreetAddress,
+		&i.Subject.Locality,
+		&i.Subject.Region,
+		&i.Subject.PostalCode,
+		&i.Subject.Country,
+		&i.Subject.Email,
+		&i.Subject.IsEmailVerified,
+		&i.Subject.IsEmailProven,
+		&i.Subject.Phone,
+		&i.Subject.IsPhoneVerified,
+		&i.Subject.ChangeDate,
+		&i.Claims,
+		&i.Roles,
+		&i.Metadata,
+	)
+	return i, err
+}
+
+const subjectOfLogin = `-- name: SubjectOfLogin :one
+SELECT s.instance_id, s.id, s.org_id, s.user_type, s.username, s.generation, s.given_name, s.family_name, s.middle_name, s.nick_name, s.display_name, s.preferred_language, s.profile_url, s.picture_url, s.website_url, s.gender, s.birthdate, s.zoneinfo, s.street_address, s.locality, s.region, s.postal_code, s.country, s.email, s.is_email_verified, s.is_email_proven, s.phone, s.is_phone_verified, s.change_date, g.claims,
+    (CASE WHEN cardinality($1::text[]) > 0 THEN roles_of(s.instance_id, s.id, $1) END)::jsonb AS roles,
+    (CASE WHEN $2::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = $3 AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+JOIN sessions n ON n.instance_id = s.instance_id AND n.id = $4 AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > $5::timestamptz)
+WHERE s.instance_id = $6 AND s.id = $7
+  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = $6 AND t.id = $8)
+`
+
+type SubjectOfLoginParams struct {
+	Projects     []string  `db:"projects"`
+	WithMetadata bool      `db:"with_metadata"`
+	GrantID      string    `db:"grant_id"`
+	SessionID    string    `db:"session_id"`
+	Now          time.Time `db:"now"`
+	InstanceID   string    `db:"instance_id"`
+	UserID       string    `db:"user_id"`
+	TokenID      string    `db:"token_id"`
+}
+
 type SubjectOfLoginRow struct {
 	Subject  Subject         `db:"subject"`
 	Claims   []string        `db:"claims"`
@@ -727,9 +807,8 @@ type SubjectOfLoginRow struct {
 	Metadata json.RawMessage `db:"metadata"`
 }
 
-// The user of a token that came from a login: from its grant, in its session, or both; ”
-// is none. What came from a grant is good in the generation of the user that the grant
-// was made in.
+// The user of a token that came from a grant, in its session, unless any of them has ended.
+// What came from a grant is good in the generation of the user that the grant was made in.
 func (q *Queries) SubjectOfLogin(ctx context.Context, db DBTX, arg SubjectOfLoginParams) (SubjectOfLoginRow, error) {
 	row := db.QueryRow(ctx, subjectOfLogin,
 		arg.Projects,
@@ -739,7 +818,6 @@ func (q *Queries) SubjectOfLogin(ctx context.Context, db DBTX, arg SubjectOfLogi
 		arg.Now,
 		arg.InstanceID,
 		arg.UserID,
-		arg.Generation,
 		arg.TokenID,
 	)
 	var i SubjectOfLoginRow

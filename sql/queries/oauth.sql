@@ -43,9 +43,19 @@ WHERE s.instance_id = @instance_id AND s.id = @user_id AND (sqlc.narg(generation
   AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
 
 -- name: SubjectOfLogin :one
--- The user of a token that came from a login: from its grant, in its session, or both; ''
--- is none. What came from a grant is good in the generation of the user that the grant
--- was made in.
+-- The user of a token that came from a grant, in its session, unless any of them has ended.
+-- What came from a grant is good in the generation of the user that the grant was made in.
+SELECT sqlc.embed(s), g.claims,
+    (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
+    (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata
+FROM subjects s
+JOIN oauth_grants g ON g.instance_id = s.instance_id AND g.id = @grant_id AND g.user_id = s.id AND g.user_generation = s.generation AND NOT g.revoked
+JOIN sessions n ON n.instance_id = s.instance_id AND n.id = @session_id AND n.user_id = s.id AND (n.expiration_date IS NULL OR n.expiration_date > @now::timestamptz)
+WHERE s.instance_id = @instance_id AND s.id = @user_id
+  AND NOT EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id AND t.id = @token_id);
+
+-- name: SubjectOfHalfLogin :one
+-- Likewise, of a token that has a grant or a session only; '' is none.
 SELECT sqlc.embed(s), coalesce(g.claims, '{}')::text[] AS claims,
     (CASE WHEN cardinality(@projects::text[]) > 0 THEN roles_of(s.instance_id, s.id, @projects) END)::jsonb AS roles,
     (CASE WHEN @with_metadata::bool THEN metadata_of(s.instance_id, s.id) END)::jsonb AS metadata

@@ -55,7 +55,7 @@ func (c *Client) Skew() int64 {
 
 // Registered reports whether the client registered an address (package redirect).
 func (c *Client) Registered(addresses []string, asked string) bool {
-	native := appv3.ApplicationType(c.ApplicationType) == appv3.ApplicationType_APPLICATION_TYPE_NATIVE
+	native := c.ApplicationType == appv3.ApplicationType_APPLICATION_TYPE_NATIVE
 	for _, address := range addresses {
 		if c.DevelopmentMode && redirect.MatchDevelopment(address, asked, native) || redirect.Match(address, asked, native) {
 			return true
@@ -199,6 +199,6 @@ func (d *Directory) serviceKey(ctx context.Context, at endpoint.Site, id string)
 	})
 }
 
-func isJWT[T ~int16 | ~int32](kind T) bool {
-	return object.AccessTokenType(kind) == object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT
+func isJWT(kind object.AccessTokenType) bool {
+	return kind == object.AccessTokenType_ACCESS_TOKEN_TYPE_JWT
 }

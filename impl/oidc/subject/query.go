@@ -28,9 +28,15 @@ func (s *Reader) Read(ctx context.Context, at endpoint.Site, a About) (*Subject,
 			InstanceID: at.ID, UserID: a.User, Generation: *a.Generation, SessionID: a.Session, Projects: projects, WithMetadata: a.Metadata, Now: at.Now,
 		})
 		user, roles, metadata = row.Subject, row.Roles, row.Metadata
-	case a.Grant != "" || a.Session != "":
+	case a.Grant != "" && a.Session != "" && a.Generation == nil: // which the grant says
 		var row db.SubjectOfLoginRow
 		row, err = s.queries.SubjectOfLogin(ctx, s.DB.Pool, db.SubjectOfLoginParams{
+			InstanceID: at.ID, UserID: a.User, GrantID: a.Grant, SessionID: a.Session, TokenID: a.Token, Projects: projects, WithMetadata: a.Metadata, Now: at.Now,
+		})
+		user, claims, roles, metadata = row.Subject, row.Claims, row.Roles, row.Metadata
+	case a.Grant != "" || a.Session != "":
+		var row db.SubjectOfHalfLoginRow
+		row, err = s.queries.SubjectOfHalfLogin(ctx, s.DB.Pool, db.SubjectOfHalfLoginParams{
 			InstanceID: at.ID, UserID: a.User, Generation: a.Generation, GrantID: a.Grant, SessionID: a.Session, TokenID: a.Token,
 			Projects: projects, WithMetadata: a.Metadata, Now: at.Now,
 		})
