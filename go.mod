@@ -80,7 +80,7 @@ require (
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
-// Versions that grpc-gateway and goose ask for and that the proxy lists but does not have.
+// Versions that dependencies ask for and that the proxy lists but does not have.
 exclude (
 	golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
 	golang.org/x/exp v0.0.0-20261014143641-f0251eb4aa3e

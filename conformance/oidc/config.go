@@ -1,17 +1,15 @@
 package oidc
 
 import (
-	"bytes"
 	"cmp"
 	"crypto"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
 	"os"
-	"strings"
+
+	"github.com/lestrrat-go/jwx/v3/jwk"
 )
 
 // Config says which provider to test, as whom. The ready file of `writ dev` is
@@ -147,20 +145,12 @@ func (c *Client) readKey() error {
 	if err := json.Unmarshal(text, &file); err != nil {
 		return fmt.Errorf("%s: %w", c.KeyFile, err)
 	}
-	block, _ := pem.Decode(bytes.TrimSpace([]byte(file.Key)))
-	if block == nil {
-		return fmt.Errorf("%s: key is not PEM", c.KeyFile)
+	parsed, err := jwk.ParseKey([]byte(file.Key), jwk.WithPEM(true))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.KeyFile, err)
 	}
 	var key any
-	switch {
-	case strings.HasPrefix(block.Type, "RSA"):
-		key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
-	case strings.HasPrefix(block.Type, "EC"):
-		key, err = x509.ParseECPrivateKey(block.Bytes)
-	default:
-		key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
-	}
-	if err != nil {
+	if err := jwk.Export(parsed, &key); err != nil {
 		return fmt.Errorf("%s: %w", c.KeyFile, err)
 	}
 	signer, ok := key.(crypto.Signer)

@@ -1,35 +1,31 @@
 package oidc
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
-	"crypto/hmac"
-	"crypto/rand"
 	"crypto/rsa"
 	_ "crypto/sha256" // the hashes of the signing algorithms
 	_ "crypto/sha512"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/lestrrat-go/jwx/v3/cert"
+	"github.com/lestrrat-go/jwx/v3/jwa"
+	"github.com/lestrrat-go/jwx/v3/jwk"
+	"github.com/lestrrat-go/jwx/v3/jws"
 )
 
 // jwt is a JWT in compact serialization (RFC 7519 §3.1), not verified.
 type jwt struct {
-	raw       string
-	header    map[string]any
-	claims    map[string]any
-	signed    string
-	signature []byte
+	raw    string
+	header map[string]any
+	claims map[string]any
 }
 
 var compact = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*$`)
@@ -38,8 +34,8 @@ func parseJWT(raw string) (*jwt, error) {
 	if !compact.MatchString(raw) {
 		return nil, errors.New("not three parts of base64url with dots between")
 	}
+	t := &jwt{raw: raw}
 	parts := strings.Split(raw, ".")
-	t := &jwt{raw: raw, signed: parts[0] + "." + parts[1]}
 	for i, to := range []*map[string]any{&t.header, &t.claims} {
 		text, err := base64.RawURLEncoding.DecodeString(parts[i])
 		if err == nil {
@@ -49,157 +45,76 @@ func parseJWT(raw string) (*jwt, error) {
 			return nil, fmt.Errorf("part %d: %w", i+1, err)
 		}
 	}
-	var err error
-	t.signature, err = base64.RawURLEncoding.DecodeString(parts[2])
+	_, err := base64.RawURLEncoding.DecodeString(parts[2])
 	return t, err
 }
 
-// parseObject reads a JSON object. A member that occurs twice is an error
-// (RFC 7519 §4 lets a parser reject it; readers would disagree on its value).
-func parseObject(text []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	value, err := parseValue(d)
-	if err != nil {
-		return nil, err
-	}
-	object, ok := value.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("a JSON %T, not an object", value)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
-	}
-	return object, nil
-}
-
-func parseValue(d *json.Decoder) (any, error) {
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch token {
-	case json.Delim('{'):
-		object := map[string]any{}
-		for d.More() {
-			name, err := d.Token()
-			if err != nil {
-				return nil, err
-			}
-			key, _ := name.(string)
-			if _, twice := object[key]; twice {
-				return nil, fmt.Errorf("the member %q occurs twice", key)
-			}
-			if object[key], err = parseValue(d); err != nil {
-				return nil, err
-			}
-		}
-		_, err = d.Token()
-		return object, err
-	case json.Delim('['):
-		list := []any{}
-		for d.More() {
-			item, err := parseValue(d)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-		}
-		_, err = d.Token()
-		return list, err
-	}
-	return token, nil
-}
-
-// jwk is a key of a JWK Set (RFC 7517).
-type jwk struct {
+// publicKey is a key of a JWK Set (RFC 7517).
+type publicKey struct {
 	members map[string]any
-	public  crypto.PublicKey // nil for a type that is not known here
+	public  crypto.PublicKey // nil for one that is not known here, or no key
 }
 
-func (k jwk) text(name string) string { return text(k.members, name) }
-
-// text returns a string member, "" when it is absent or something else.
-func text(object map[string]any, name string) string {
-	value, _ := object[name].(string)
-	return value
-}
+func (k publicKey) text(name string) string { return text(k.members, name) }
 
 // keySet is a JWK Set.
-type keySet struct{ keys []jwk }
-
-var curves = map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}
+type keySet struct{ keys []publicKey }
 
 // errUnknown is of a key type or curve that is not known here.
 var errUnknown = errors.New("not known to the suite")
 
+// A short RSA key is a finding (discoveryStrength), not a key that cannot be read.
+func init() { jwk.Configure(jwk.WithMinRSAModulusBits(0)) }
+
+// curves are those known here, by kty; RSA has none.
+var curves = map[string][]string{"RSA": {""}, "EC": {"P-256", "P-384", "P-521"}, "OKP": {"Ed25519"}}
+
+// parseKey reads a public key. The library takes numbers in any base64 and of any
+// length; here they have to be as it writes them itself, which is as RFC 7518 §6 does.
 func parseKey(members map[string]any) (crypto.PublicKey, error) {
-	number := func(name string) (*big.Int, []byte, error) {
-		octets, err := base64.RawURLEncoding.Strict().DecodeString(text(members, name))
-		if err == nil && len(octets) == 0 {
-			err = errors.New("missing")
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s is not unpadded base64url: %w", name, err)
-		}
-		return new(big.Int).SetBytes(octets), octets, nil
-	}
-	switch kind := text(members, "kty"); kind {
-	case "RSA":
-		n, _, err := number("n")
-		if err != nil {
-			return nil, err
-		}
-		e, _, err := number("e")
-		if err != nil || !e.IsInt64() {
-			return nil, errors.Join(errors.New("e"), err)
-		}
-		return &rsa.PublicKey{N: n, E: int(e.Int64())}, nil
-	case "EC":
-		_, x, err := number("x")
-		if err != nil {
-			return nil, err
-		}
-		_, y, err := number("y")
-		if err != nil {
-			return nil, err
-		}
-		curve := curves[text(members, "crv")]
-		if curve == nil {
-			return nil, fmt.Errorf("crv %q: %w", text(members, "crv"), errUnknown)
-		}
-		if size := (curve.Params().BitSize + 7) / 8; len(x) != size || len(y) != size {
-			return nil, fmt.Errorf("x and y have %d and %d octets, want %d (RFC 7518 §6.2.1.2)", len(x), len(y), size)
-		}
-		return ecdsa.ParseUncompressedPublicKey(curve, slices.Concat([]byte{4}, x, y))
-	case "OKP":
-		_, x, err := number("x")
-		if err != nil {
-			return nil, err
-		}
-		if text(members, "crv") != "Ed25519" || len(x) != ed25519.PublicKeySize {
-			return nil, fmt.Errorf("crv %q: %w", text(members, "crv"), errUnknown)
-		}
-		return ed25519.PublicKey(x), nil
-	case "":
+	kind, curve := text(members, "kty"), text(members, "crv")
+	if kind == "" {
 		return nil, errors.New("no kty")
-	default:
-		return nil, fmt.Errorf("kty %q: %w", kind, errUnknown)
 	}
+	if !slices.Contains(curves[kind], curve) {
+		return nil, fmt.Errorf("kty %q, crv %q: %w", kind, curve, errUnknown)
+	}
+	encoded, err := json.Marshal(members)
+	if err != nil {
+		return nil, err
+	}
+	key, err := jwk.ParseKey(encoded)
+	if err != nil {
+		return nil, err
+	}
+	public, err := jwk.PublicRawKeyOf(key)
+	if err != nil {
+		return nil, err
+	}
+	again, err := jwk.Import(public)
+	if err != nil {
+		return nil, err
+	}
+	if encoded, err = json.Marshal(again); err != nil {
+		return nil, err
+	}
+	want, err := parseObject(encoded)
+	for name, value := range want {
+		if members[name] != value {
+			return nil, fmt.Errorf("%s is %v, want %v: all octets and no others in unpadded base64url (RFC 7518 §6)", name, members[name], value)
+		}
+	}
+	return public, err
 }
 
 // leaf returns the key of the first certificate of x5c, nil without x5c.
-func (k jwk) leaf() (crypto.PublicKey, error) {
+func (k publicKey) leaf() (crypto.PublicKey, error) {
 	chain, ok := k.members["x5c"].([]any)
 	if !ok || len(chain) == 0 {
 		return nil, nil
 	}
 	first, _ := chain[0].(string)
-	der, err := base64.StdEncoding.DecodeString(first)
-	if err != nil {
-		return nil, err
-	}
-	certificate, err := x509.ParseCertificate(der)
+	certificate, err := cert.Parse([]byte(first))
 	if err != nil {
 		return nil, err
 	}
@@ -225,9 +140,9 @@ var hashes = map[string]crypto.Hash{
 var keyTypes = map[string]string{"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 // find returns the keys that may have signed t.
-func (s *keySet) find(t *jwt) []jwk {
+func (s *keySet) find(t *jwt) []publicKey {
 	alg, kid := text(t.header, "alg"), text(t.header, "kid")
-	var found []jwk
+	var found []publicKey
 	for _, key := range s.keys {
 		switch {
 		case len(alg) < 2 || key.text("kty") != keyTypes[alg[:2]]:
@@ -265,26 +180,13 @@ func (s *keySet) verify(t *jwt) error {
 	return errors.New("the signature does not verify")
 }
 
-func (k jwk) verifies(t *jwt) bool {
-	alg := text(t.header, "alg")
-	hash := hashes[alg]
-	h := hash.New()
-	h.Write([]byte(t.signed))
-	digest := h.Sum(nil)
-	switch key := k.public.(type) {
-	case *rsa.PublicKey:
-		if strings.HasPrefix(alg, "PS") {
-			return rsa.VerifyPSS(key, hash, digest, t.signature, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash}) == nil
-		}
-		return rsa.VerifyPKCS1v15(key, hash, digest, t.signature) == nil
-	case *ecdsa.PublicKey:
-		size := (key.Curve.Params().BitSize + 7) / 8
-		return len(t.signature) == 2*size && ecdsa.Verify(key, digest,
-			new(big.Int).SetBytes(t.signature[:size]), new(big.Int).SetBytes(t.signature[size:]))
-	case ed25519.PublicKey:
-		return ed25519.Verify(key, []byte(t.signed), t.signature)
+func (k publicKey) verifies(t *jwt) bool {
+	alg, known := jwa.LookupSignatureAlgorithm(text(t.header, "alg"))
+	if !known || k.public == nil {
+		return false
 	}
-	return false
+	_, err := jws.Verify([]byte(t.raw), jws.WithKey(alg, k.public))
+	return err == nil
 }
 
 // halfHash is at_hash or c_hash of a value (OpenID Connect Core 1.0 §3.1.3.6).
@@ -300,53 +202,39 @@ func halfHash(alg, value string) string {
 }
 
 // unsigned returns a JWT with alg none.
-func unsigned(claims map[string]any) string {
-	return encodePart(map[string]any{"alg": "none"}) + "." + encodePart(claims) + "."
+func (r *run) unsigned(claims map[string]any) string {
+	return r.compact(claims, jws.WithInsecureNoSignature())
 }
 
-// signHMAC returns a JWT signed with HS256.
-func signHMAC(header, claims map[string]any, secret []byte) string {
-	header["alg"] = "HS256"
-	signed := encodePart(header) + "." + encodePart(claims)
-	mac := hmac.New(crypto.SHA256.New, secret)
-	mac.Write([]byte(signed))
-	return signed + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// sign returns a JWT signed with RS256, ES256 or EdDSA, as the key has it.
-func sign(header, claims map[string]any, key crypto.Signer) (string, error) {
-	var options crypto.SignerOpts = crypto.SHA256
-	switch public := key.Public().(type) {
-	case *rsa.PublicKey:
-		header["alg"] = "RS256"
-	case *ecdsa.PublicKey:
-		if public.Curve != elliptic.P256() {
-			return "", fmt.Errorf("a key on %s, want P-256", public.Curve.Params().Name)
+// sign returns a JWT signed with HS256, RS256, ES256 or EdDSA, as the key has it.
+func (r *run) sign(header, claims map[string]any, key any) string {
+	alg := jwa.HS256()
+	switch secret := key.(type) {
+	case []byte:
+		if len(secret) == 0 {
+			key = []byte{0} // the library takes no empty secret; the MAC is the same (RFC 2104)
 		}
-		header["alg"] = "ES256"
-	case ed25519.PublicKey:
-		header["alg"], options = "EdDSA", crypto.Hash(0)
+	case *rsa.PrivateKey:
+		alg = jwa.RS256()
+	case *ecdsa.PrivateKey:
+		alg = jwa.ES256()
+	case ed25519.PrivateKey:
+		alg = jwa.EdDSA()
 	}
-	signed := encodePart(header) + "." + encodePart(claims)
-	digest := []byte(signed)
-	if options.HashFunc() != 0 {
-		h := options.HashFunc().New()
-		h.Write(digest)
-		digest = h.Sum(nil)
+	headers := jws.NewHeaders()
+	for name, value := range header {
+		if err := headers.Set(name, value); err != nil {
+			r.stop("a JWT with the header %v: %v", header, err)
+		}
 	}
-	signature, err := key.Sign(rand.Reader, digest, options)
+	return r.compact(claims, jws.WithKey(alg, key, jws.WithProtectedHeaders(headers)), jws.WithStrictECDSA(true))
+}
+
+func (r *run) compact(claims map[string]any, options ...jws.SignOption) string {
+	payload, _ := json.Marshal(claims) // strings, numbers and lists of them
+	signed, err := jws.Sign(payload, options...)
 	if err != nil {
-		return "", err
+		r.stop("sign a JWT: %v", err)
 	}
-	if header["alg"] == "ES256" {
-		if signature, err = flatten(signature); err != nil {
-			return "", err
-		}
-	}
-	return signed + "." + base64.RawURLEncoding.EncodeToString(signature), nil
-}
-
-func encodePart(object map[string]any) string {
-	encoded, _ := json.Marshal(object) // strings, numbers and lists of them
-	return base64.RawURLEncoding.EncodeToString(encoded)
+	return string(signed)
 }

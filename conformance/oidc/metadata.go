@@ -170,7 +170,7 @@ func (r *run) readKeys() {
 		if members["kty"] == "oct" {
 			r.fail("JWKS: key %d is symmetric", i)
 		}
-		key := jwk{members: members}
+		key := publicKey{members: members}
 		if key.public, err = parseKey(members); errors.Is(err, errUnknown) {
 			r.warn("JWKS: key %d: %v", i, err)
 		} else if err != nil {

@@ -123,7 +123,7 @@ func registeredRedirectURI(r *run) {
 
 // requestObject moves the parameters of q into an unsigned request object; those
 // that OAuth requires stay outside too (§6.1).
-func (q *request) requestObject() *request {
+func (r *run) requestObject(q *request) *request {
 	inside, outside := map[string]any{}, map[string]string{}
 	for name, value := range q.params {
 		inside[name] = value
@@ -131,7 +131,7 @@ func (q *request) requestObject() *request {
 			outside[name] = value
 		}
 	}
-	outside["request"] = unsigned(inside)
+	outside["request"] = r.unsigned(inside)
 	return &request{client: q.client, params: outside, hands: q.hands}
 }
 
@@ -148,7 +148,7 @@ func (r *run) wantUnsigned() {
 func unsignedRequestObject(r *run) {
 	r.wantUnsigned()
 	q := r.request()
-	a := r.send(q.requestObject())
+	a := r.send(r.requestObject(q))
 	r.notSupported(q, a, "request_not_supported")
 	r.finish(r.accept(q, a))
 	if r.meta.members["request_parameter_supported"] != true {
@@ -173,7 +173,7 @@ func (r *run) notSupported(q *request, a *arrival, code string) {
 func requestObjectWithRedirectURI(r *run) {
 	r.wantUnsigned()
 	q := r.request()
-	outer := q.requestObject()
+	outer := r.requestObject(q)
 	outer.with("redirect_uri", q.client.RedirectURI+"_invalid")
 	a := r.send(outer)
 	if !a.client {

@@ -21,8 +21,8 @@ func logoutModules() []module {
 		{name: name + "-query-added-to-post-logout-redirect-uri", run: badLogout(func(r *run, _ *flow, params url.Values) {
 			params.Set("post_logout_redirect_uri", r.client.PostLogoutRedirectURI+"?foo=bar")
 		})},
-		{name: name + "-modified-id-token-hint", run: badLogout(func(_ *run, f *flow, params url.Values) {
-			params.Set("id_token_hint", unsigned(f.idToken().claims))
+		{name: name + "-modified-id-token-hint", run: badLogout(func(r *run, f *flow, params url.Values) {
+			params.Set("id_token_hint", r.unsigned(f.idToken().claims))
 		})},
 		{name: name + "-bad-id-token-hint", run: badLogout(func(r *run, f *flow, params url.Values) {
 			params.Set("id_token_hint", r.ownHint(f))
@@ -160,7 +160,7 @@ func (r *run) ownHint(f *flow) string {
 		claims[name] = value
 	}
 	claims["iss"], claims["aud"], claims["sub"] = r.client.ClientID, r.meta.text("issuer"), "somebody-else"
-	return signHMAC(map[string]any{}, claims, []byte(r.client.ClientSecret))
+	return r.sign(nil, claims, []byte(r.client.ClientSecret))
 }
 
 // logoutOnPage logs out without a client to return to. Only the parameters named

@@ -161,7 +161,7 @@ func promptNoneWrongHint(r *run) {
 		claims[name] = value
 	}
 	claims["sub"] = "somebody-else"
-	for _, hint := range []string{unsigned(claims), "no-jwt"} {
+	for _, hint := range []string{r.unsigned(claims), "no-jwt"} {
 		q := r.request().with("prompt", "none").with("id_token_hint", hint).as(nobody)
 		a := r.send(q)
 		if !a.client {

@@ -89,18 +89,9 @@ func badAssertions(r *run) {
 			"jti": randomText(32, alphanumerics), "iat": now, "exp": now + 60,
 		}
 	}
-	foreign, err := sign(map[string]any{"kid": r.client.keyID}, claims(), other)
-	if err != nil {
-		r.stop("%v", err)
-	}
-	unknownKey, err := sign(map[string]any{"kid": "no-such-key"}, claims(), r.client.key)
-	if err != nil {
-		r.stop("%v", err)
-	}
-	critical, err := sign(map[string]any{"kid": r.client.keyID, "crit": []string{"b65"}, "b65": false}, claims(), r.client.key)
-	if err != nil {
-		r.stop("%v", err)
-	}
+	foreign := r.sign(map[string]any{"kid": r.client.keyID}, claims(), other)
+	unknownKey := r.sign(map[string]any{"kid": "no-such-key"}, claims(), r.client.key)
+	critical := r.sign(map[string]any{"kid": r.client.keyID, "crit": []string{"b65"}, "b65": false}, claims(), r.client.key)
 	for what, assertion := range map[string]string{
 		"another audience":            r.assertion(r.client, map[string]any{"aud": "https://elsewhere.example"}),
 		"no audience":                 r.assertion(r.client, map[string]any{"aud": nil}),
@@ -110,8 +101,8 @@ func badAssertions(r *run) {
 		"no exp":                      r.assertion(r.client, map[string]any{"exp": nil}),
 		"an exp five minutes ago":     r.assertion(r.client, map[string]any{"exp": now - 300, "iat": now - 360, "nbf": now - 360}),
 		"an nbf far in the future":    r.assertion(r.client, map[string]any{"nbf": now + 3600, "exp": now + 7200}),
-		"alg none":                    unsigned(claims()),
-		"a MAC with the public id":    signHMAC(map[string]any{"kid": r.client.keyID}, claims(), []byte(r.client.ClientID)),
+		"alg none":                    r.unsigned(claims()),
+		"a MAC with the public id":    r.sign(map[string]any{"kid": r.client.keyID}, claims(), []byte(r.client.ClientID)),
 		"the signature of a stranger": foreign,
 		"an unknown kid":              unknownKey,
 		"an unknown crit":             critical,

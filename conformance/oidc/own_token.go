@@ -61,10 +61,10 @@ func userinfoTampered(r *run) {
 	r.badToken("a token with another character", http.Header{"Authorization": {"Bearer " + changed}})
 	r.badToken("a shorter token", http.Header{"Authorization": {"Bearer " + f.accessToken[:middle]}})
 	if t, err := parseJWT(f.accessToken); err == nil {
-		r.badToken("a token with alg none", http.Header{"Authorization": {"Bearer " + unsigned(t.claims)}})
+		r.badToken("a token with alg none", http.Header{"Authorization": {"Bearer " + r.unsigned(t.claims)}})
 		for _, key := range r.keys.keys { // HS256 with what the provider publishes
 			if n, err := base64.RawURLEncoding.DecodeString(key.text("n")); err == nil && len(n) > 0 {
-				forged := signHMAC(map[string]any{"kid": key.text("kid"), "typ": text(t.header, "typ")}, t.claims, n)
+				forged := r.sign(map[string]any{"kid": key.text("kid"), "typ": text(t.header, "typ")}, t.claims, n)
 				r.badToken("a token with a MAC of the public key", http.Header{"Authorization": {"Bearer " + forged}})
 			}
 		}

@@ -67,11 +67,7 @@ func (r *run) assertion(c *Client, changed map[string]any) string {
 			claims[name] = value
 		}
 	}
-	signed, err := sign(map[string]any{"kid": c.keyID}, claims, c.key)
-	if err != nil {
-		r.stop("sign a client assertion: %v", err)
-	}
-	return signed
+	return r.sign(map[string]any{"kid": c.keyID}, claims, c.key)
 }
 
 // tokenRequest calls the token endpoint as a client.
