@@ -17,7 +17,7 @@ LINT := $(BIN)/golangci-lint
 VENV := .venv
 # Both cores for the tests of a package, one package after the other: they start
 # servers and databases.
-RACE := -race -timeout 10m
+RACE := -race -timeout 30m
 
 .PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-oauth clean needs-go
 
