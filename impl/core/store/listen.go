@@ -4,6 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 )
 
 // What a notification is about.
@@ -30,11 +34,16 @@ func (db *DB) Listen(ctx context.Context, logger *slog.Logger, changed func(what
 }
 
 func (db *DB) listen(ctx context.Context, changed func(what string)) error {
-	pooled, err := db.Pool.Acquire(ctx)
+	// A connection of its own: it listens for good, and ends with ctx at once. Those of the
+	// pool wait for their statement to be cancelled, and waiting is none.
+	config := db.Pool.Config().ConnConfig
+	config.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: conn.Conn()}
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
-	conn := pooled.Hijack() // it listens for good, so it must not go back
 	defer conn.Close(context.WithoutCancel(ctx))
 	if _, err := conn.Exec(ctx, "LISTEN writ_changed"); err != nil {
 		return err
