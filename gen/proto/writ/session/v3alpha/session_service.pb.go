@@ -2118,7 +2118,7 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\x06search\x12\x05\xbaH\x02\b\x01\"7\n" +
 	"\rCheckPassword\x12&\n" +
 	"\bpassword\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\bpassword\">\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xe8\aR\bpassword\">\n" +
 	"\tCheckTOTP\x121\n" +
 	"\x04code\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\n" +
 	"^[0-9]{6}$\x98\x01\x06\x92\x02\x06123456R\x04code\"+\n" +
