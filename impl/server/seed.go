@@ -8,6 +8,7 @@ import (
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/dev/seed"
 )
 
@@ -20,7 +21,7 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	}
 	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
 	how.Roles = roles
-	base, err := NewServices(how.Env, roles, outgoing.Config{}, secret.NoKey{})
+	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, secret.NoKey{})
 	if err != nil {
 		return nil, err
 	}

@@ -36,10 +36,10 @@ import (
 	"github.com/writ-id/writ/impl/api/schema"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
-	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/core/wire"
 )
 
@@ -58,7 +58,7 @@ type Services struct {
 // common is what services over any Env share: reading it of the contract takes a while.
 type common struct {
 	roles      *policy.Roles
-	out        *outgoing.Client
+	targets    *webhook.Caller
 	sealer     secret.Sealer
 	operations *policy.Operations
 	rules      *policy.Validator
@@ -79,8 +79,8 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 // NewServices reads what is common of the contract and makes all services over env. What
 // is served is what conditions can name, what the reference page lists and what
 // reflection shows.
-func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sealer secret.Sealer) (*Services, error) {
-	c := common{roles: roles, out: outgoing.New(out), sealer: sealer}
+func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
+	c := common{roles: roles, targets: targets, sealer: sealer}
 	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
 	for _, one := range c.others(env).all {
 		names = append(names, one.description.ServiceName)
@@ -99,14 +99,14 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 func (c common) over(env resource.Env) *Services {
 	s := c.others(env)
 	// It knows all of them: executions are about operations.
-	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, c.operations)))
+	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, c.operations, c.targets, c.sealer)))
 	return s
 }
 
 // others makes the services that know nothing of operations: one line each.
 func (c common) others(env resource.Env) *Services {
 	roles := c.roles
-	domains, memberships, factors := domain.New(env, c.out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
+	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
 	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
 	sessions := session.New(env, factors, users)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
