@@ -21,7 +21,11 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	}
 	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
 	how.Roles = roles
-	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, secret.NoKey{})
+	sealer := c.Sealer
+	if sealer == nil {
+		sealer = secret.NoKey{}
+	}
+	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, sealer)
 	if err != nil {
 		return nil, err
 	}
