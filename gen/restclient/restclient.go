@@ -5473,6 +5473,9 @@ type OAuthUnauthorized = OAuthError
 // PermissionDenied Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type PermissionDenied = Status
 
+// Refused Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type Refused = Status
+
 // Unauthenticated Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unauthenticated = Status
 
@@ -24666,6 +24669,8 @@ type CreateAppAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -24719,6 +24724,11 @@ func (r CreateAppAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -24789,6 +24799,8 @@ type SearchAppsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -24837,6 +24849,11 @@ func (r SearchAppsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchAppsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchAppsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -24907,6 +24924,8 @@ type CreateAppKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -24955,6 +24974,11 @@ func (r CreateAppKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateAppKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25025,6 +25049,8 @@ type SearchAppKeysAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25073,6 +25099,11 @@ func (r SearchAppKeysAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchAppKeysAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchAppKeysAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25139,6 +25170,8 @@ type DeleteAppKeyAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25177,6 +25210,11 @@ func (r DeleteAppKeyAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteAppKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25243,6 +25281,8 @@ type DeleteAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25281,6 +25321,11 @@ func (r DeleteAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25347,6 +25392,8 @@ type GetAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25385,6 +25432,11 @@ func (r GetAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25457,6 +25509,8 @@ type PatchAppAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25510,6 +25564,11 @@ func (r PatchAppAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25576,6 +25635,8 @@ type ActivateAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25614,6 +25675,11 @@ func (r ActivateAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25680,6 +25746,8 @@ type DeactivateAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25718,6 +25786,11 @@ func (r DeactivateAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25784,6 +25857,8 @@ type DistrustAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25822,6 +25897,11 @@ func (r DistrustAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DistrustAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DistrustAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25892,6 +25972,8 @@ type RegenerateSecretAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25940,6 +26022,11 @@ func (r RegenerateSecretAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RegenerateSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RegenerateSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26006,6 +26093,8 @@ type TrustAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26044,6 +26133,11 @@ func (r TrustAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r TrustAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TrustAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26116,6 +26210,8 @@ type CreateDomainAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26169,6 +26265,11 @@ func (r CreateDomainAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26239,6 +26340,8 @@ type SearchDomainsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26287,6 +26390,11 @@ func (r SearchDomainsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchDomainsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchDomainsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26353,6 +26461,8 @@ type DeleteDomainAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26391,6 +26501,11 @@ func (r DeleteDomainAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26457,6 +26572,8 @@ type GetDomainAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26495,6 +26612,11 @@ func (r GetDomainAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26567,6 +26689,8 @@ type PatchDomainAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26620,6 +26744,11 @@ func (r PatchDomainAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26686,6 +26815,8 @@ type SetAsPrimaryAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26724,6 +26855,11 @@ func (r SetAsPrimaryAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetAsPrimaryAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetAsPrimaryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26792,6 +26928,8 @@ type ValidateAnswer struct {
 	JSON409 *AlreadyExists
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26835,6 +26973,11 @@ func (r ValidateAnswer) GetJSON409() *AlreadyExists {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ValidateAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ValidateAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26907,6 +27050,8 @@ type PutExecutionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26960,6 +27105,11 @@ func (r PutExecutionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PutExecutionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PutExecutionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27030,6 +27180,8 @@ type SearchExecutionsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27078,6 +27230,11 @@ func (r SearchExecutionsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchExecutionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchExecutionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27144,6 +27301,8 @@ type ListAvailableExecutionFunctionsAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27182,6 +27341,11 @@ func (r ListAvailableExecutionFunctionsAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionFunctionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionFunctionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27248,6 +27412,8 @@ type ListAvailableExecutionMethodsAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27286,6 +27452,11 @@ func (r ListAvailableExecutionMethodsAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionMethodsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionMethodsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27352,6 +27523,8 @@ type ListAvailableExecutionServicesAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27390,6 +27563,11 @@ func (r ListAvailableExecutionServicesAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionServicesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionServicesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27456,6 +27634,8 @@ type DeleteExecutionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27494,6 +27674,11 @@ func (r DeleteExecutionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteExecutionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteExecutionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27564,6 +27749,8 @@ type CreateInstanceAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27612,6 +27799,11 @@ func (r CreateInstanceAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r CreateInstanceAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27680,6 +27872,8 @@ type BulkLimitAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27723,6 +27917,11 @@ func (r BulkLimitAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r BulkLimitAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r BulkLimitAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27791,6 +27990,8 @@ type SearchInstancesAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27834,6 +28035,11 @@ func (r SearchInstancesAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r SearchInstancesAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchInstancesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27898,6 +28104,8 @@ type DeleteInstanceAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27931,6 +28139,11 @@ func (r DeleteInstanceAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteInstanceAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27995,6 +28208,8 @@ type GetInstanceAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28028,6 +28243,11 @@ func (r GetInstanceAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetInstanceAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28098,6 +28318,8 @@ type PatchInstanceAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28146,6 +28368,11 @@ func (r PatchInstanceAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r PatchInstanceAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28214,6 +28441,8 @@ type LimitAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28257,6 +28486,11 @@ func (r LimitAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r LimitAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r LimitAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28329,6 +28563,8 @@ type CreateMembershipAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28382,6 +28618,11 @@ func (r CreateMembershipAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28448,6 +28689,8 @@ type ListAvailableRolesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28486,6 +28729,11 @@ func (r ListAvailableRolesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableRolesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28556,6 +28804,8 @@ type SearchMembershipsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28604,6 +28854,11 @@ func (r SearchMembershipsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchMembershipsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMembershipsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28670,6 +28925,8 @@ type DeleteMembershipAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28708,6 +28965,11 @@ func (r DeleteMembershipAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28774,6 +29036,8 @@ type GetMembershipAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28812,6 +29076,11 @@ func (r GetMembershipAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28882,6 +29151,8 @@ type PatchMembershipAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28930,6 +29201,11 @@ func (r PatchMembershipAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29002,6 +29278,8 @@ type CreateOrganizationAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29055,6 +29333,11 @@ func (r CreateOrganizationAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29121,6 +29404,8 @@ type GetInstanceDefaultAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29159,6 +29444,11 @@ func (r GetInstanceDefaultAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetInstanceDefaultAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceDefaultAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29229,6 +29519,8 @@ type SearchOrganizationsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29277,6 +29569,11 @@ func (r SearchOrganizationsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchOrganizationsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchOrganizationsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29343,6 +29640,8 @@ type DeleteOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29381,6 +29680,11 @@ func (r DeleteOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29447,6 +29751,8 @@ type GetOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29485,6 +29791,11 @@ func (r GetOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29557,6 +29868,8 @@ type PatchOrganizationAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29610,6 +29923,11 @@ func (r PatchOrganizationAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29676,6 +29994,8 @@ type ActivateOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29714,6 +30034,11 @@ func (r ActivateOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29780,6 +30105,8 @@ type DeactivateOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29818,6 +30145,11 @@ func (r DeactivateOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29884,6 +30216,8 @@ type SetAsInstanceDefaultAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29922,6 +30256,11 @@ func (r SetAsInstanceDefaultAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetAsInstanceDefaultAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetAsInstanceDefaultAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29994,6 +30333,8 @@ type CreateProjectGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30047,6 +30388,11 @@ func (r CreateProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30117,6 +30463,8 @@ type SearchProjectGrantsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30165,6 +30513,11 @@ func (r SearchProjectGrantsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchProjectGrantsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30231,6 +30584,8 @@ type DeleteProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30269,6 +30624,11 @@ func (r DeleteProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30335,6 +30695,8 @@ type GetProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30373,6 +30735,11 @@ func (r GetProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30445,6 +30812,8 @@ type PatchProjectGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30498,6 +30867,11 @@ func (r PatchProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30564,6 +30938,8 @@ type ActivateProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30602,6 +30978,11 @@ func (r ActivateProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30668,6 +31049,8 @@ type DeactivateProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30706,6 +31089,11 @@ func (r DeactivateProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30778,6 +31166,8 @@ type CreateProjectAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30831,6 +31221,11 @@ func (r CreateProjectAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30901,6 +31296,8 @@ type SearchProjectsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30949,6 +31346,11 @@ func (r SearchProjectsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchProjectsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchProjectsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31015,6 +31417,8 @@ type DeleteProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31053,6 +31457,11 @@ func (r DeleteProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31119,6 +31528,8 @@ type GetProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31157,6 +31568,11 @@ func (r GetProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31229,6 +31645,8 @@ type PatchProjectAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31282,6 +31700,11 @@ func (r PatchProjectAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31348,6 +31771,8 @@ type ActivateProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31386,6 +31811,11 @@ func (r ActivateProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31452,6 +31882,8 @@ type DeactivateProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31490,6 +31922,11 @@ func (r DeactivateProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31562,6 +31999,8 @@ type CreateRoleAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31615,6 +32054,11 @@ func (r CreateRoleAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31685,6 +32129,8 @@ type SearchRolesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31733,6 +32179,11 @@ func (r SearchRolesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchRolesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchRolesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31799,6 +32250,8 @@ type DeleteRoleAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31837,6 +32290,11 @@ func (r DeleteRoleAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31903,6 +32361,8 @@ type GetRoleAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31941,6 +32401,11 @@ func (r GetRoleAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32013,6 +32478,8 @@ type PatchRoleAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32066,6 +32533,11 @@ func (r PatchRoleAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32136,6 +32608,8 @@ type CreateSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32184,6 +32658,11 @@ func (r CreateSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32254,6 +32733,8 @@ type SearchSessionsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32302,6 +32783,11 @@ func (r SearchSessionsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchSessionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchSessionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32368,6 +32854,8 @@ type DeleteSessionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32406,6 +32894,11 @@ func (r DeleteSessionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32472,6 +32965,8 @@ type GetSessionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32510,6 +33005,11 @@ func (r GetSessionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32580,6 +33080,8 @@ type PatchSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32628,6 +33130,11 @@ func (r PatchSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32698,6 +33205,8 @@ type EndSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32746,6 +33255,11 @@ func (r EndSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r EndSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r EndSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32816,6 +33330,8 @@ type ProveSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32864,6 +33380,11 @@ func (r ProveSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ProveSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ProveSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32936,6 +33457,8 @@ type CreateTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32989,6 +33512,11 @@ func (r CreateTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33059,6 +33587,8 @@ type SearchTargetsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33107,6 +33637,11 @@ func (r SearchTargetsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchTargetsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchTargetsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33173,6 +33708,8 @@ type DeleteTargetAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33211,6 +33748,11 @@ func (r DeleteTargetAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33277,6 +33819,8 @@ type GetTargetAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33315,6 +33859,11 @@ func (r GetTargetAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33387,6 +33936,8 @@ type PatchTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33440,6 +33991,11 @@ func (r PatchTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33510,6 +34066,8 @@ type RotateSigningKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33558,6 +34116,11 @@ func (r RotateSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RotateSigningKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33628,6 +34191,8 @@ type TestTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33676,6 +34241,11 @@ func (r TestTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r TestTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TestTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33748,6 +34318,8 @@ type CreateUserGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33801,6 +34373,11 @@ func (r CreateUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33871,6 +34448,8 @@ type SearchUserGrantsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33919,6 +34498,11 @@ func (r SearchUserGrantsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserGrantsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33985,6 +34569,8 @@ type DeleteUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34023,6 +34609,11 @@ func (r DeleteUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34089,6 +34680,8 @@ type GetUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34127,6 +34720,11 @@ func (r GetUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34199,6 +34797,8 @@ type PatchUserGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34252,6 +34852,11 @@ func (r PatchUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34318,6 +34923,8 @@ type ActivateUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34356,6 +34963,11 @@ func (r ActivateUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34422,6 +35034,8 @@ type DeactivateUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34460,6 +35074,11 @@ func (r DeactivateUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34532,6 +35151,8 @@ type CreateUserSchemaAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34585,6 +35206,11 @@ func (r CreateUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34655,6 +35281,8 @@ type SearchUserSchemasAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34703,6 +35331,11 @@ func (r SearchUserSchemasAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserSchemasAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34769,6 +35402,8 @@ type DeleteUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34807,6 +35442,11 @@ func (r DeleteUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34873,6 +35513,8 @@ type GetUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34911,6 +35553,11 @@ func (r GetUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34983,6 +35630,8 @@ type PatchUserSchemaAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35036,6 +35685,11 @@ func (r PatchUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35102,6 +35756,8 @@ type ActivateUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35140,6 +35796,11 @@ func (r ActivateUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35206,6 +35867,8 @@ type DeactivateUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35244,6 +35907,11 @@ func (r DeactivateUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35316,6 +35984,8 @@ type CreateUserAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35369,6 +36039,11 @@ func (r CreateUserAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35439,6 +36114,8 @@ type SearchUsersAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35487,6 +36164,11 @@ func (r SearchUsersAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUsersAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUsersAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35553,6 +36235,8 @@ type DeleteUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35591,6 +36275,11 @@ func (r DeleteUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35657,6 +36346,8 @@ type GetUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35695,6 +36386,11 @@ func (r GetUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35767,6 +36463,8 @@ type PatchUserAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35820,6 +36518,11 @@ func (r PatchUserAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35886,6 +36589,8 @@ type ActivateUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35924,6 +36629,11 @@ func (r ActivateUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35990,6 +36700,8 @@ type DeactivateUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36028,6 +36740,11 @@ func (r DeactivateUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36094,6 +36811,8 @@ type LockUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36132,6 +36851,11 @@ func (r LockUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r LockUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r LockUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36198,6 +36922,8 @@ type UnlockUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36236,6 +36962,11 @@ func (r UnlockUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r UnlockUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r UnlockUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36306,6 +37037,8 @@ type SetPasswordAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36354,6 +37087,11 @@ func (r SetPasswordAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetPasswordAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetPasswordAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36420,6 +37158,8 @@ type DeleteClientSecretAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36458,6 +37198,11 @@ func (r DeleteClientSecretAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteClientSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36528,6 +37273,8 @@ type SetClientSecretAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36576,6 +37323,11 @@ func (r SetClientSecretAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetClientSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetClientSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36646,6 +37398,8 @@ type CreateMachineKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36694,6 +37448,11 @@ func (r CreateMachineKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateMachineKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36764,6 +37523,8 @@ type SearchMachineKeysAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36812,6 +37573,11 @@ func (r SearchMachineKeysAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchMachineKeysAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36878,6 +37644,8 @@ type DeleteMachineKeyAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36916,6 +37684,11 @@ func (r DeleteMachineKeyAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteMachineKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36986,6 +37759,8 @@ type SearchUserMetadataAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37034,6 +37809,11 @@ func (r SearchUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37100,6 +37880,8 @@ type DeleteUserMetadataAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37138,6 +37920,11 @@ func (r DeleteUserMetadataAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37208,6 +37995,8 @@ type SetUserMetadataAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37256,6 +38045,11 @@ func (r SetUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37328,6 +38122,8 @@ type CreatePersonalAccessTokenAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37381,6 +38177,11 @@ func (r CreatePersonalAccessTokenAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreatePersonalAccessTokenAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37451,6 +38252,8 @@ type SearchPersonalAccessTokensAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37499,6 +38302,11 @@ func (r SearchPersonalAccessTokensAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchPersonalAccessTokensAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37565,6 +38373,8 @@ type DeletePersonalAccessTokenAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37603,6 +38413,11 @@ func (r DeletePersonalAccessTokenAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeletePersonalAccessTokenAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37669,6 +38484,8 @@ type ResolveLanguagesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37707,6 +38524,11 @@ func (r ResolveLanguagesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ResolveLanguagesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37777,6 +38599,8 @@ type SetLanguagesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37825,6 +38649,11 @@ func (r SetLanguagesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetLanguagesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetLanguagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37891,6 +38720,8 @@ type ResetInstanceFeaturesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37929,6 +38760,11 @@ func (r ResetInstanceFeaturesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ResetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37995,6 +38831,8 @@ type GetInstanceFeaturesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38033,6 +38871,11 @@ func (r GetInstanceFeaturesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38103,6 +38946,8 @@ type SetInstanceFeaturesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38151,6 +38996,11 @@ func (r SetInstanceFeaturesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38215,6 +39065,8 @@ type ResetSystemFeaturesAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38248,6 +39100,11 @@ func (r ResetSystemFeaturesAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r ResetSystemFeaturesAnswer) GetJSON404() *UnknownHost {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38310,6 +39167,8 @@ type GetSystemFeaturesAnswer struct {
 	JSON401 *Unauthenticated
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38338,6 +39197,11 @@ func (r GetSystemFeaturesAnswer) GetJSON401() *Unauthenticated {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetSystemFeaturesAnswer) GetJSON404() *UnknownHost {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38406,6 +39270,8 @@ type SetSystemFeaturesAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38449,6 +39315,11 @@ func (r SetSystemFeaturesAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r SetSystemFeaturesAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38515,6 +39386,8 @@ type ListAuthenticatorsAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38553,6 +39426,11 @@ func (r ListAuthenticatorsAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAuthenticatorsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38625,6 +39503,8 @@ type AddOTPEmailAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38678,6 +39558,11 @@ func (r AddOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38744,6 +39629,8 @@ type RemoveOTPEmailAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38782,6 +39669,11 @@ func (r RemoveOTPEmailAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38852,6 +39744,8 @@ type VerifyOTPEmailAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38900,6 +39794,11 @@ func (r VerifyOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38972,6 +39871,8 @@ type AddOTPSMSAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39025,6 +39926,11 @@ func (r AddOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39091,6 +39997,8 @@ type RemoveOTPSMSAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39129,6 +40037,11 @@ func (r RemoveOTPSMSAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39199,6 +40112,8 @@ type VerifyOTPSMSAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39247,6 +40162,11 @@ func (r VerifyOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39315,6 +40235,8 @@ type AddTOTPAnswer struct {
 	JSON409 *AlreadyExists
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39358,6 +40280,11 @@ func (r AddTOTPAnswer) GetJSON409() *AlreadyExists {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39424,6 +40351,8 @@ type RemoveTOTPAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39462,6 +40391,11 @@ func (r RemoveTOTPAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39532,6 +40466,8 @@ type VerifyTOTPAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39580,6 +40516,11 @@ func (r VerifyTOTPAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -44374,6 +45315,13 @@ func ParseCreateAppAnswer(rsp *http.Response) (*CreateAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -44485,6 +45433,13 @@ func ParseSearchAppsAnswer(rsp *http.Response) (*SearchAppsAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -44598,6 +45553,13 @@ func ParseCreateAppKeyAnswer(rsp *http.Response) (*CreateAppKeyAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -44710,6 +45672,13 @@ func ParseSearchAppKeysAnswer(rsp *http.Response) (*SearchAppKeysAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -44807,6 +45776,13 @@ func ParseDeleteAppKeyAnswer(rsp *http.Response) (*DeleteAppKeyAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -44906,6 +45882,13 @@ func ParseDeleteAppAnswer(rsp *http.Response) (*DeleteAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45003,6 +45986,13 @@ func ParseGetAppAnswer(rsp *http.Response) (*GetAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45123,6 +46113,13 @@ func ParsePatchAppAnswer(rsp *http.Response) (*PatchAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45220,6 +46217,13 @@ func ParseActivateAppAnswer(rsp *http.Response) (*ActivateAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45319,6 +46323,13 @@ func ParseDeactivateAppAnswer(rsp *http.Response) (*DeactivateAppAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45416,6 +46427,13 @@ func ParseDistrustAppAnswer(rsp *http.Response) (*DistrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45529,6 +46547,13 @@ func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45626,6 +46651,13 @@ func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45746,6 +46778,13 @@ func ParseCreateDomainAnswer(rsp *http.Response) (*CreateDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45858,6 +46897,13 @@ func ParseSearchDomainsAnswer(rsp *http.Response) (*SearchDomainsAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45956,6 +47002,13 @@ func ParseDeleteDomainAnswer(rsp *http.Response) (*DeleteDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46053,6 +47106,13 @@ func ParseGetDomainAnswer(rsp *http.Response) (*GetDomainAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46173,6 +47233,13 @@ func ParsePatchDomainAnswer(rsp *http.Response) (*PatchDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46270,6 +47337,13 @@ func ParseSetAsPrimaryAnswer(rsp *http.Response) (*SetAsPrimaryAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46375,6 +47449,13 @@ func ParseValidateAnswer(rsp *http.Response) (*ValidateAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46495,6 +47576,13 @@ func ParsePutExecutionAnswer(rsp *http.Response) (*PutExecutionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46607,6 +47695,13 @@ func ParseSearchExecutionsAnswer(rsp *http.Response) (*SearchExecutionsAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46704,6 +47799,13 @@ func ParseListAvailableExecutionFunctionsAnswer(rsp *http.Response) (*ListAvaila
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46803,6 +47905,13 @@ func ParseListAvailableExecutionMethodsAnswer(rsp *http.Response) (*ListAvailabl
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46901,6 +48010,13 @@ func ParseListAvailableExecutionServicesAnswer(rsp *http.Response) (*ListAvailab
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46998,6 +48114,13 @@ func ParseDeleteExecutionAnswer(rsp *http.Response) (*DeleteExecutionAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47111,6 +48234,13 @@ func ParseCreateInstanceAnswer(rsp *http.Response) (*CreateInstanceAnswer, error
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47215,6 +48345,13 @@ func ParseBulkLimitAnswer(rsp *http.Response) (*BulkLimitAnswer, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47321,6 +48458,13 @@ func ParseSearchInstancesAnswer(rsp *http.Response) (*SearchInstancesAnswer, err
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47412,6 +48556,13 @@ func ParseDeleteInstanceAnswer(rsp *http.Response) (*DeleteInstanceAnswer, error
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47502,6 +48653,13 @@ func ParseGetInstanceAnswer(rsp *http.Response) (*GetInstanceAnswer, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47615,6 +48773,13 @@ func ParsePatchInstanceAnswer(rsp *http.Response) (*PatchInstanceAnswer, error) 
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47719,6 +48884,13 @@ func ParseLimitAnswer(rsp *http.Response) (*LimitAnswer, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47839,6 +49011,13 @@ func ParseCreateMembershipAnswer(rsp *http.Response) (*CreateMembershipAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47936,6 +49115,13 @@ func ParseListAvailableRolesAnswer(rsp *http.Response) (*ListAvailableRolesAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48049,6 +49235,13 @@ func ParseSearchMembershipsAnswer(rsp *http.Response) (*SearchMembershipsAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48147,6 +49340,13 @@ func ParseDeleteMembershipAnswer(rsp *http.Response) (*DeleteMembershipAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48244,6 +49444,13 @@ func ParseGetMembershipAnswer(rsp *http.Response) (*GetMembershipAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48356,6 +49563,13 @@ func ParsePatchMembershipAnswer(rsp *http.Response) (*PatchMembershipAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48476,6 +49690,13 @@ func ParseCreateOrganizationAnswer(rsp *http.Response) (*CreateOrganizationAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48573,6 +49794,13 @@ func ParseGetInstanceDefaultAnswer(rsp *http.Response) (*GetInstanceDefaultAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48686,6 +49914,13 @@ func ParseSearchOrganizationsAnswer(rsp *http.Response) (*SearchOrganizationsAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48784,6 +50019,13 @@ func ParseDeleteOrganizationAnswer(rsp *http.Response) (*DeleteOrganizationAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48881,6 +50123,13 @@ func ParseGetOrganizationAnswer(rsp *http.Response) (*GetOrganizationAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49001,6 +50250,13 @@ func ParsePatchOrganizationAnswer(rsp *http.Response) (*PatchOrganizationAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49098,6 +50354,13 @@ func ParseActivateOrganizationAnswer(rsp *http.Response) (*ActivateOrganizationA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49197,6 +50460,13 @@ func ParseDeactivateOrganizationAnswer(rsp *http.Response) (*DeactivateOrganizat
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49294,6 +50564,13 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49414,6 +50691,13 @@ func ParseCreateProjectGrantAnswer(rsp *http.Response) (*CreateProjectGrantAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49526,6 +50810,13 @@ func ParseSearchProjectGrantsAnswer(rsp *http.Response) (*SearchProjectGrantsAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49624,6 +50915,13 @@ func ParseDeleteProjectGrantAnswer(rsp *http.Response) (*DeleteProjectGrantAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49721,6 +51019,13 @@ func ParseGetProjectGrantAnswer(rsp *http.Response) (*GetProjectGrantAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49841,6 +51146,13 @@ func ParsePatchProjectGrantAnswer(rsp *http.Response) (*PatchProjectGrantAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49939,6 +51251,13 @@ func ParseActivateProjectGrantAnswer(rsp *http.Response) (*ActivateProjectGrantA
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50036,6 +51355,13 @@ func ParseDeactivateProjectGrantAnswer(rsp *http.Response) (*DeactivateProjectGr
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50156,6 +51482,13 @@ func ParseCreateProjectAnswer(rsp *http.Response) (*CreateProjectAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50268,6 +51601,13 @@ func ParseSearchProjectsAnswer(rsp *http.Response) (*SearchProjectsAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50366,6 +51706,13 @@ func ParseDeleteProjectAnswer(rsp *http.Response) (*DeleteProjectAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50463,6 +51810,13 @@ func ParseGetProjectAnswer(rsp *http.Response) (*GetProjectAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50583,6 +51937,13 @@ func ParsePatchProjectAnswer(rsp *http.Response) (*PatchProjectAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50681,6 +52042,13 @@ func ParseActivateProjectAnswer(rsp *http.Response) (*ActivateProjectAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50778,6 +52146,13 @@ func ParseDeactivateProjectAnswer(rsp *http.Response) (*DeactivateProjectAnswer,
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50898,6 +52273,13 @@ func ParseCreateRoleAnswer(rsp *http.Response) (*CreateRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51010,6 +52392,13 @@ func ParseSearchRolesAnswer(rsp *http.Response) (*SearchRolesAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51108,6 +52497,13 @@ func ParseDeleteRoleAnswer(rsp *http.Response) (*DeleteRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51205,6 +52601,13 @@ func ParseGetRoleAnswer(rsp *http.Response) (*GetRoleAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51325,6 +52728,13 @@ func ParsePatchRoleAnswer(rsp *http.Response) (*PatchRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51436,6 +52846,13 @@ func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51549,6 +52966,13 @@ func ParseSearchSessionsAnswer(rsp *http.Response) (*SearchSessionsAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51647,6 +53071,13 @@ func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51744,6 +53175,13 @@ func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51857,6 +53295,13 @@ func ParsePatchSessionAnswer(rsp *http.Response) (*PatchSessionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51969,6 +53414,13 @@ func ParseEndSessionAnswer(rsp *http.Response) (*EndSessionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52080,6 +53532,13 @@ func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52200,6 +53659,13 @@ func ParseCreateTargetAnswer(rsp *http.Response) (*CreateTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52312,6 +53778,13 @@ func ParseSearchTargetsAnswer(rsp *http.Response) (*SearchTargetsAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52410,6 +53883,13 @@ func ParseDeleteTargetAnswer(rsp *http.Response) (*DeleteTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52507,6 +53987,13 @@ func ParseGetTargetAnswer(rsp *http.Response) (*GetTargetAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52627,6 +54114,13 @@ func ParsePatchTargetAnswer(rsp *http.Response) (*PatchTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52739,6 +54233,13 @@ func ParseRotateSigningKeyAnswer(rsp *http.Response) (*RotateSigningKeyAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52850,6 +54351,13 @@ func ParseTestTargetAnswer(rsp *http.Response) (*TestTargetAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52970,6 +54478,13 @@ func ParseCreateUserGrantAnswer(rsp *http.Response) (*CreateUserGrantAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53082,6 +54597,13 @@ func ParseSearchUserGrantsAnswer(rsp *http.Response) (*SearchUserGrantsAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53180,6 +54702,13 @@ func ParseDeleteUserGrantAnswer(rsp *http.Response) (*DeleteUserGrantAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53277,6 +54806,13 @@ func ParseGetUserGrantAnswer(rsp *http.Response) (*GetUserGrantAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53397,6 +54933,13 @@ func ParsePatchUserGrantAnswer(rsp *http.Response) (*PatchUserGrantAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53495,6 +55038,13 @@ func ParseActivateUserGrantAnswer(rsp *http.Response) (*ActivateUserGrantAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53592,6 +55142,13 @@ func ParseDeactivateUserGrantAnswer(rsp *http.Response) (*DeactivateUserGrantAns
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53712,6 +55269,13 @@ func ParseCreateUserSchemaAnswer(rsp *http.Response) (*CreateUserSchemaAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53824,6 +55388,13 @@ func ParseSearchUserSchemasAnswer(rsp *http.Response) (*SearchUserSchemasAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53922,6 +55493,13 @@ func ParseDeleteUserSchemaAnswer(rsp *http.Response) (*DeleteUserSchemaAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54019,6 +55597,13 @@ func ParseGetUserSchemaAnswer(rsp *http.Response) (*GetUserSchemaAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54139,6 +55724,13 @@ func ParsePatchUserSchemaAnswer(rsp *http.Response) (*PatchUserSchemaAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54237,6 +55829,13 @@ func ParseActivateUserSchemaAnswer(rsp *http.Response) (*ActivateUserSchemaAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54334,6 +55933,13 @@ func ParseDeactivateUserSchemaAnswer(rsp *http.Response) (*DeactivateUserSchemaA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54454,6 +56060,13 @@ func ParseCreateUserAnswer(rsp *http.Response) (*CreateUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54566,6 +56179,13 @@ func ParseSearchUsersAnswer(rsp *http.Response) (*SearchUsersAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54664,6 +56284,13 @@ func ParseDeleteUserAnswer(rsp *http.Response) (*DeleteUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54761,6 +56388,13 @@ func ParseGetUserAnswer(rsp *http.Response) (*GetUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54881,6 +56515,13 @@ func ParsePatchUserAnswer(rsp *http.Response) (*PatchUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54978,6 +56619,13 @@ func ParseActivateUserAnswer(rsp *http.Response) (*ActivateUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55077,6 +56725,13 @@ func ParseDeactivateUserAnswer(rsp *http.Response) (*DeactivateUserAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55175,6 +56830,13 @@ func ParseLockUserAnswer(rsp *http.Response) (*LockUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55272,6 +56934,13 @@ func ParseUnlockUserAnswer(rsp *http.Response) (*UnlockUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55385,6 +57054,13 @@ func ParseSetPasswordAnswer(rsp *http.Response) (*SetPasswordAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55482,6 +57158,13 @@ func ParseDeleteClientSecretAnswer(rsp *http.Response) (*DeleteClientSecretAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55595,6 +57278,13 @@ func ParseSetClientSecretAnswer(rsp *http.Response) (*SetClientSecretAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55706,6 +57396,13 @@ func ParseCreateMachineKeyAnswer(rsp *http.Response) (*CreateMachineKeyAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55819,6 +57516,13 @@ func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55916,6 +57620,13 @@ func ParseDeleteMachineKeyAnswer(rsp *http.Response) (*DeleteMachineKeyAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56029,6 +57740,13 @@ func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56126,6 +57844,13 @@ func ParseDeleteUserMetadataAnswer(rsp *http.Response) (*DeleteUserMetadataAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56238,6 +57963,13 @@ func ParseSetUserMetadataAnswer(rsp *http.Response) (*SetUserMetadataAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56358,6 +58090,13 @@ func ParseCreatePersonalAccessTokenAnswer(rsp *http.Response) (*CreatePersonalAc
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56470,6 +58209,13 @@ func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalA
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56568,6 +58314,13 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56665,6 +58418,13 @@ func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56778,6 +58538,13 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56876,6 +58643,13 @@ func ParseResetInstanceFeaturesAnswer(rsp *http.Response) (*ResetInstanceFeature
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56973,6 +58747,13 @@ func ParseGetInstanceFeaturesAnswer(rsp *http.Response) (*GetInstanceFeaturesAns
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57086,6 +58867,13 @@ func ParseSetInstanceFeaturesAnswer(rsp *http.Response) (*SetInstanceFeaturesAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57177,6 +58965,13 @@ func ParseResetSystemFeaturesAnswer(rsp *http.Response) (*ResetSystemFeaturesAns
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57260,6 +59055,13 @@ func ParseGetSystemFeaturesAnswer(rsp *http.Response) (*GetSystemFeaturesAnswer,
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57366,6 +59168,13 @@ func ParseSetSystemFeaturesAnswer(rsp *http.Response) (*SetSystemFeaturesAnswer,
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57463,6 +59272,13 @@ func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57583,6 +59399,13 @@ func ParseAddOTPEmailAnswer(rsp *http.Response) (*AddOTPEmailAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57680,6 +59503,13 @@ func ParseRemoveOTPEmailAnswer(rsp *http.Response) (*RemoveOTPEmailAnswer, error
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57792,6 +59622,13 @@ func ParseVerifyOTPEmailAnswer(rsp *http.Response) (*VerifyOTPEmailAnswer, error
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57912,6 +59749,13 @@ func ParseAddOTPSMSAnswer(rsp *http.Response) (*AddOTPSMSAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58009,6 +59853,13 @@ func ParseRemoveOTPSMSAnswer(rsp *http.Response) (*RemoveOTPSMSAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58122,6 +59973,13 @@ func ParseVerifyOTPSMSAnswer(rsp *http.Response) (*VerifyOTPSMSAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58227,6 +60085,13 @@ func ParseAddTOTPAnswer(rsp *http.Response) (*AddTOTPAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58324,6 +60189,13 @@ func ParseRemoveTOTPAnswer(rsp *http.Response) (*RemoveTOTPAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58436,6 +60308,13 @@ func ParseVerifyTOTPAnswer(rsp *http.Response) (*VerifyTOTPAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
