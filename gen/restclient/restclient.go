@@ -2255,6 +2255,9 @@ type EventListDetails struct {
 
 	// Position What to give as `after` next. Of a call that follows: the last event it looked at; of a search: the newest one behind which nothing can appear any more, for who wants to follow from here.
 	Position string `json:"position"`
+
+	// ProcessedSequence The event of the instance with the greatest sequence, as of this call.
+	ProcessedSequence string `json:"processedSequence"`
 }
 
 // EventObjectFilter EventObjectFilter is met by the events of a kind of objects, or of one.

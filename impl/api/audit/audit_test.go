@@ -60,6 +60,7 @@ func TestASearchFindsByWhatWhomWhenAndWhere(t *testing.T) {
 	c.Must("owner", "PATCH", "/resources/v3alpha/projects/"+id, `{"name":"q"}`)
 	c.Create("manager", "/resources/v3alpha/projects?ctx.orgId="+c.Org("A2"), `{"name":"r"}`)
 	c.Create("owner", "/resources/v3alpha/targets", `{"name":"t","restWebhook":{"url":"https://t.example"},"timeout":"1s"}`)
+	settled(c)
 	since := `{"sequence":{"atLeast":"` + fmt.Sprint(atoi(t, start.Sequence)+1) + `"}}`
 	for _, test := range []struct{ name, filters, want string }{
 		{"all", ``, "project.added project.changed project.added target.added"},
@@ -158,6 +159,7 @@ func TestSEC233_EventsAreReadWhereTheCallerMay(t *testing.T) {
 	c := servertest.New(t, 1, nil)
 	c.Create("owner", "/resources/v3alpha/projects", `{"name":"in A"}`)
 	c.Create("owner", "/resources/v3alpha/projects?ctx.orgId="+c.Org("A2"), `{"name":"in A2"}`)
+	settled(c)
 	owners := func(user, query string) map[string]bool {
 		found := map[string]bool{}
 		for _, e := range search(c, user, query, "").Result {

@@ -15,6 +15,7 @@ import (
 	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/store"
 )
 
 // Service implements the events API. It is safe for concurrent use.
@@ -42,9 +43,12 @@ func (s *Service) SearchEvents(ctx context.Context, req *eventv3.SearchEventsReq
 		return nil, err
 	}
 	defer s.DB.Searches.Leave(call.Context.InstanceID)
+	newest, err := s.queries.NewestEvent(ctx, s.DB.SearchConn(), call.Context.InstanceID)
+	if err != nil && !store.NoRow(err) {
+		return nil, err
+	}
 	var found []db.Event
 	var details *eventv3.EventListDetails
-	var err error
 	if req.After == nil {
 		found, details, err = s.page(ctx, f, req.GetQuery(), limit)
 	} else {
@@ -53,7 +57,7 @@ func (s *Service) SearchEvents(ctx context.Context, req *eventv3.SearchEventsReq
 	if err != nil {
 		return nil, err
 	}
-	details.AppliedLimit = uint32(limit)
+	details.AppliedLimit, details.ProcessedSequence = uint32(limit), uint64(newest.Sequence)
 	return &eventv3.SearchEventsResponse{Details: details, Result: resource.All(found, show)}, nil
 }
 

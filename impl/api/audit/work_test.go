@@ -33,8 +33,9 @@ FROM generate_series(1, $1::int) n`
 // TestAPageReadsAPage counts the rows that PostgreSQL reads for a page in a long trail:
 // with each filter and in both directions about those of the page, wherever they are.
 // WRIT_TEST_EVENTS=10000000 is how it was shown for that many.
+//
+// It runs alone: who follows in another test would wait for its long transaction.
 func TestAPageReadsAPage(t *testing.T) {
-	t.Parallel()
 	rows, _ := strconv.Atoi(os.Getenv("WRIT_TEST_EVENTS"))
 	rows = max(rows, 100_000)
 	db := pgtest.Open(t, 2)

@@ -463,9 +463,11 @@ type EventListDetails struct {
 	// What to give as `after` next. Of a call that follows: the last event it looked
 	// at; of a search: the newest one behind which nothing can appear any more, for
 	// who wants to follow from here.
-	Position      uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
+	// The event of the instance with the greatest sequence, as of this call.
+	ProcessedSequence uint64 `protobuf:"varint,4,opt,name=processed_sequence,json=processedSequence,proto3" json:"processed_sequence,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *EventListDetails) Reset() {
@@ -515,6 +517,13 @@ func (x *EventListDetails) GetEndOfList() bool {
 func (x *EventListDetails) GetPosition() uint64 {
 	if x != nil {
 		return x.Position
+	}
+	return 0
+}
+
+func (x *EventListDetails) GetProcessedSequence() uint64 {
+	if x != nil {
+		return x.ProcessedSequence
 	}
 	return 0
 }
@@ -683,11 +692,12 @@ const file_writ_event_v3alpha_event_service_proto_rawDesc = "" +
 	"\aat_most\x18\x02 \x01(\x04H\x01R\x06atMost\x88\x01\x01B\v\n" +
 	"\t_at_leastB\n" +
 	"\n" +
-	"\b_at_most\"s\n" +
+	"\b_at_most\"\xa2\x01\n" +
 	"\x10EventListDetails\x12#\n" +
 	"\rapplied_limit\x18\x01 \x01(\rR\fappliedLimit\x12\x1e\n" +
 	"\vend_of_list\x18\x02 \x01(\bR\tendOfList\x12\x1a\n" +
-	"\bposition\x18\x03 \x01(\x04R\bposition\"\xf2\x01\n" +
+	"\bposition\x18\x03 \x01(\x04R\bposition\x12-\n" +
+	"\x12processed_sequence\x18\x04 \x01(\x04R\x11processedSequence\"\xf2\x01\n" +
 	"\x13SearchEventsRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x124\n" +
 	"\x05query\x18\x02 \x01(\v2\x1e.writ.object.v3alpha.ListQueryR\x05query\x12I\n" +

@@ -321,6 +321,9 @@ func (m *EventListDetails) AppendJSON(b []byte) []byte {
 	b = append(b, "\"position\":"...)
 	b = wire.AppendUint64(b, m.GetPosition())
 	b = append(b, ',')
+	b = append(b, "\"processedSequence\":"...)
+	b = wire.AppendUint64(b, m.GetProcessedSequence())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
