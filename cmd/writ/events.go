@@ -90,7 +90,7 @@ func (f *eventFlags) follower(cmd *cobra.Command, on *serverFlags) (*client.Foll
 		Tell: func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "writ: "+format+"\n", args...) },
 	}
 	for _, name := range f.types {
-		if len(event.Known.Events(name)) == 0 {
+		if len(event.Known.Named(name)) == 0 {
 			follower.Tell("no event that this version knows is called %s; /docs lists them", name)
 		}
 	}

@@ -90,7 +90,7 @@ func (f *filter) ofTypes(names []string) {
 	var types []string
 	for _, name := range names {
 		if strings.HasSuffix(name, ".*") {
-			types = append(types, event.Known.Events(name)...)
+			types = append(types, event.Known.Named(name)...)
 		} else {
 			types = append(types, name)
 		}

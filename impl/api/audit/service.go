@@ -57,7 +57,7 @@ func (s *Service) SearchEvents(ctx context.Context, req *eventv3.SearchEventsReq
 	if err != nil {
 		return nil, err
 	}
-	details.AppliedLimit, details.ProcessedSequence = uint32(limit), uint64(newest.Sequence)
+	details.AppliedLimit, details.ProcessedSequence, details.InstanceId = uint32(limit), uint64(newest.Sequence), call.Context.InstanceID
 	return &eventv3.SearchEventsResponse{Details: details, Result: resource.All(found, show)}, nil
 }
 

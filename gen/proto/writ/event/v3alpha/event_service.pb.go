@@ -466,8 +466,10 @@ type EventListDetails struct {
 	Position uint64 `protobuf:"varint,3,opt,name=position,proto3" json:"position,omitempty"`
 	// The event of the instance with the greatest sequence, as of this call.
 	ProcessedSequence uint64 `protobuf:"varint,4,opt,name=processed_sequence,json=processedSequence,proto3" json:"processed_sequence,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The instance whose events these are. Sequences of another one say nothing here.
+	InstanceId    string `protobuf:"bytes,5,opt,name=instance_id,json=instanceId,proto3" json:"instance_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EventListDetails) Reset() {
@@ -526,6 +528,13 @@ func (x *EventListDetails) GetProcessedSequence() uint64 {
 		return x.ProcessedSequence
 	}
 	return 0
+}
+
+func (x *EventListDetails) GetInstanceId() string {
+	if x != nil {
+		return x.InstanceId
+	}
+	return ""
 }
 
 // SearchEventsRequest is the request of SearchEvents.
@@ -692,12 +701,14 @@ const file_writ_event_v3alpha_event_service_proto_rawDesc = "" +
 	"\aat_most\x18\x02 \x01(\x04H\x01R\x06atMost\x88\x01\x01B\v\n" +
 	"\t_at_leastB\n" +
 	"\n" +
-	"\b_at_most\"\xa2\x01\n" +
+	"\b_at_most\"\xc3\x01\n" +
 	"\x10EventListDetails\x12#\n" +
 	"\rapplied_limit\x18\x01 \x01(\rR\fappliedLimit\x12\x1e\n" +
 	"\vend_of_list\x18\x02 \x01(\bR\tendOfList\x12\x1a\n" +
 	"\bposition\x18\x03 \x01(\x04R\bposition\x12-\n" +
-	"\x12processed_sequence\x18\x04 \x01(\x04R\x11processedSequence\"\xf2\x01\n" +
+	"\x12processed_sequence\x18\x04 \x01(\x04R\x11processedSequence\x12\x1f\n" +
+	"\vinstance_id\x18\x05 \x01(\tR\n" +
+	"instanceId\"\xf2\x01\n" +
 	"\x13SearchEventsRequest\x125\n" +
 	"\x03ctx\x18\x01 \x01(\v2#.writ.object.v3alpha.RequestContextR\x03ctx\x124\n" +
 	"\x05query\x18\x02 \x01(\v2\x1e.writ.object.v3alpha.ListQueryR\x05query\x12I\n" +

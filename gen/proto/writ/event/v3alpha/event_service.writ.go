@@ -324,6 +324,9 @@ func (m *EventListDetails) AppendJSON(b []byte) []byte {
 	b = append(b, "\"processedSequence\":"...)
 	b = wire.AppendUint64(b, m.GetProcessedSequence())
 	b = append(b, ',')
+	b = append(b, "\"instanceId\":"...)
+	b = wire.AppendString(b, m.GetInstanceId())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
