@@ -60,7 +60,7 @@ Without --url the server is the ` + "`writ dev`" + ` that runs here, as its admi
 				return err
 			}
 			follower.Once = once
-			return ended(follower.Follow(cmd.Context(), func(_ context.Context, event json.RawMessage) error { return printLine(out, event) }, func(uint64) error { return nil }))
+			return ended(follower.Follow(cmd.Context(), func(_ context.Context, _ string, event json.RawMessage) error { return printLine(out, event) }, func(client.Position) error { return nil }))
 		},
 	}
 	on.add(cmd.Flags())
@@ -99,7 +99,7 @@ func (f *eventFlags) follower(cmd *cobra.Command, on *serverFlags) (*client.Foll
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--since: %q is not the sequence of an event", f.since)}
 		}
-		follower.From = &since
+		follower.From = &client.Position{Sequence: since}
 	}
 	return follower, nil
 }

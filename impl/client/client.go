@@ -42,6 +42,7 @@ type Page struct {
 	Details struct {
 		EndOfList                   bool
 		Position, ProcessedSequence uint64 `json:",string"`
+		InstanceID                  string
 	}
 	Result []json.RawMessage
 }

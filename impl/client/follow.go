@@ -13,8 +13,8 @@ import (
 type Follower struct {
 	Find    Find
 	Filters []map[string]any
-	// From is the event to begin after: nil begins with what happens from now on.
-	From *uint64
+	// From is where to begin: nil begins with what happens from now on.
+	From *Position
 	// Interval is how long to wait when there is nothing new.
 	Interval time.Duration
 	// Once ends when all that is there was seen.
@@ -28,6 +28,12 @@ type Follower struct {
 	known  bool    // whether one ever did
 }
 
+// Position is where a follower is: behind an event of an instance.
+type Position struct {
+	Instance string // "" for whichever is there
+	Sequence uint64
+}
+
 // The pauses between attempts while the server is away.
 const (
 	firstPause = 250 * time.Millisecond
@@ -36,34 +42,35 @@ const (
 )
 
 // Follow calls each for every event, in the order in which they were committed, and
-// arrived after the events of an answer: then everything up to position was seen. It
+// arrived after the events of an answer: then everything up to there was seen. It
 // returns when ctx ends, an error of these, or what the server refuses for good.
-func (f *Follower) Follow(ctx context.Context, each func(context.Context, json.RawMessage) error, arrived func(position uint64) error) error {
+func (f *Follower) Follow(ctx context.Context, each func(ctx context.Context, instance string, event json.RawMessage) error, arrived func(Position) error) error {
 	at := f.From
 	for {
 		page, err := f.next(ctx, at)
 		if err != nil {
 			return err
 		}
-		if at != nil && *at > page.Details.ProcessedSequence { // this one never had the event
-			f.Tell("the server is at event %d, before %d: it was made anew; following it from its first event", page.Details.ProcessedSequence, *at)
-			at = new(uint64)
+		d := &page.Details
+		if at != nil && (at.Instance != "" && at.Instance != d.InstanceID || at.Sequence > d.ProcessedSequence) {
+			f.Tell("the server was made anew: following it from its first event")
+			at = &Position{Instance: d.InstanceID}
 			continue
 		}
 		if at != nil {
 			for _, event := range page.Result {
-				if err := each(ctx, event); err != nil {
+				if err := each(ctx, d.InstanceID, event); err != nil {
 					return err
 				}
 			}
 		}
-		if at == nil || *at != page.Details.Position {
-			at = &page.Details.Position
-			if err := arrived(*at); err != nil {
+		if now := (Position{d.InstanceID, d.Position}); at == nil || *at != now {
+			at = &now
+			if err := arrived(now); err != nil {
 				return err
 			}
 		}
-		if !page.Details.EndOfList {
+		if !d.EndOfList {
 			continue
 		}
 		if f.Once {
@@ -77,10 +84,10 @@ func (f *Follower) Follow(ctx context.Context, each func(context.Context, json.R
 
 // next asks for what comes after an event; nil: for where a follower begins. It asks until
 // it is answered, by whichever server is there by then, but fails when none ever was.
-func (f *Follower) next(ctx context.Context, at *uint64) (*Page, error) {
-	query := Query{Filters: f.Filters, After: at, Limit: pageLimit}
-	if at == nil {
-		query = Query{Filters: OfTypes(nil), Limit: 1}
+func (f *Follower) next(ctx context.Context, at *Position) (*Page, error) {
+	query := Query{Filters: OfTypes(nil), Limit: 1}
+	if at != nil {
+		query = Query{Filters: f.Filters, After: &at.Sequence, Limit: pageLimit}
 	}
 	away := false
 	for pause := firstPause; ; pause = min(2*pause, longPause) {

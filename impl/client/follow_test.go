@@ -59,7 +59,7 @@ func (f *front) to(c *servertest.Cluster) {
 type said struct {
 	mu          sync.Mutex
 	seen, words []string
-	position    uint64
+	position    client.Position
 	pauses      int
 }
 
@@ -69,7 +69,7 @@ func (s *said) tell(format string, args ...any) {
 	s.words = append(s.words, fmt.Sprintf(format, args...))
 }
 
-func (s *said) each(_ context.Context, event json.RawMessage) error {
+func (s *said) each(_ context.Context, _ string, event json.RawMessage) error {
 	var e struct {
 		Type    string
 		Payload struct{ Name string }
@@ -83,10 +83,10 @@ func (s *said) each(_ context.Context, event json.RawMessage) error {
 	return nil
 }
 
-func (s *said) arrived(position uint64) error {
+func (s *said) arrived(at client.Position) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.position = position
+	s.position = at
 	return nil
 }
 
@@ -137,7 +137,7 @@ func TestAFollowerGoesOnAfterAnOutage(t *testing.T) {
 			return &client.Server{URL: f.URL, Token: c.Token("owner"), HTTP: client.NewHTTP(nil)}, nil
 		}).Follow(ctx, s.each, s.arrived)
 	}()
-	eventually(t, "it does not begin", func() bool { return s.get(func() string { return fmt.Sprint(s.position) }) != "0" })
+	eventually(t, "it does not begin", func() bool { return s.get(func() string { return s.position.Instance }) != "" })
 	for round := range 5 {
 		named(c, fmt.Sprintf("up%d", round))
 		if round == 2 { // once it has surely noticed
@@ -168,7 +168,7 @@ func TestAFollowerGoesOnWhereAnotherEnded(t *testing.T) {
 	find := func(context.Context) (*client.Server, error) {
 		return &client.Server{URL: newFront(c).URL, Token: c.Token("owner"), HTTP: client.NewHTTP(nil)}, nil
 	}
-	var from uint64
+	var from client.Position
 	var all []string
 	for i := range 3 {
 		named(c, fmt.Sprintf("p%d", i))
@@ -209,7 +209,7 @@ func TestAFollowerSeesAServerThatWasMadeAnew(t *testing.T) {
 		}
 		return &client.Server{URL: f.URL, Token: token, HTTP: client.NewHTTP(nil)}, nil
 	})
-	follower.From = new(uint64)
+	follower.From = &client.Position{}
 	done := make(chan error, 1)
 	go func() { done <- follower.Follow(ctx, s.each, s.arrived) }()
 	eventually(t, "the events of the old one", func() bool { return len(strings.Fields(s.names())) == 3 })
@@ -240,7 +240,7 @@ func TestWhatIsRefusedForGoodEnds(t *testing.T) {
 		follower := s.follower(func(context.Context) (*client.Server, error) {
 			return &client.Server{URL: test.url, Token: test.token, HTTP: client.NewHTTP(nil)}, nil
 		})
-		follower.Filters, follower.From = client.OfTypes(test.types), new(uint64)
+		follower.Filters, follower.From = client.OfTypes(test.types), &client.Position{}
 		err := follower.Follow(t.Context(), s.each, s.arrived)
 		if err == nil || !strings.Contains(err.Error(), test.want) || slices.Contains(s.words, "connected again") || s.pauses > 0 {
 			t.Errorf("%s: got %v after %d pauses, want %s at once", name, err, s.pauses, test.want)
