@@ -163,6 +163,7 @@ var life = []step{
 	{"Limit", `{"id":"$instance","limits":{"auditLogRetention":"3600s"}}`, ""},
 	{"system CreateDomain", `{"ctx":{"instanceId":"$instance"},"domain":{"domain":"second.example"}}`, "domain"}, // who needs no proof
 	{"system SetAsPrimary", `{"id":"$domain"}`, ""},
+	{"SearchEvents", `{"filters":[{"type":{"types":["user.human.*"]}},{"object":{"type":"user","id":"$ada"}}]}`, ""},
 	{"BulkLimit", `{"limits":[{"instanceId":"$instance","limits":{"auditLogRetention":"7200s"}}]}`, ""},
 }
 

@@ -2248,6 +2248,69 @@ type EventExecutionOutput struct {
 // EventExecutionOutputAll All events. Only the value true is valid.
 type EventExecutionOutputAll bool
 
+// EventListDetails EventListDetails says what part of the events a search returned.
+type EventListDetails struct {
+	// AppliedLimit The limit that was applied.
+	AppliedLimit int64 `json:"appliedLimit"`
+
+	// EndOfList True when there was no further match. A call that follows looks at a number of events and may find no match among them while there are more.
+	EndOfList bool `json:"endOfList"`
+
+	// InstanceID The instance whose events these are. Sequences of another one say nothing here.
+	InstanceID string `json:"instanceId"`
+
+	// Position What to give as `after` next. Of a call that follows: the last event it looked at; of a search: the newest one behind which nothing can appear any more, for who wants to follow from here.
+	Position string `json:"position"`
+
+	// ProcessedSequence The event of the instance with the greatest sequence, as of this call.
+	ProcessedSequence string `json:"processedSequence"`
+}
+
+// EventObjectFilter EventObjectFilter is met by the events of a kind of objects, or of one.
+type EventObjectFilter struct {
+	// ID The ID; absent: all of that kind.
+	ID *string `json:"id,omitempty"`
+
+	// Type The kind, for example user.
+	Type string `json:"type"`
+}
+
+// EventSearchFilter EventSearchFilter is one condition an event has to meet.
+type EventSearchFilter struct {
+	// CreationDate By when it happened. Two of them are a range.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// Creator By who caused it.
+	Creator *IDFilter `json:"creator,omitempty"`
+
+	// Object By the object it happened to.
+	Object *EventObjectFilter `json:"object,omitempty"`
+
+	// Owner By the instance or the organization the object belongs to.
+	Owner *IDFilter `json:"owner,omitempty"`
+
+	// Sequence By the place among all events.
+	Sequence *EventSequenceFilter `json:"sequence,omitempty"`
+
+	// Type By what happened.
+	Type *EventTypeFilter `json:"type,omitempty"`
+}
+
+// EventSequenceFilter EventSequenceFilter is met by the events of a range, both ends included.
+type EventSequenceFilter struct {
+	// AtLeast The first one; absent: from the beginning.
+	AtLeast *string `json:"atLeast,omitempty"`
+
+	// AtMost The last one; absent: to the end.
+	AtMost *string `json:"atMost,omitempty"`
+}
+
+// EventTypeFilter EventTypeFilter is met by the events of some types.
+type EventTypeFilter struct {
+	// Types Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by none.
+	Types []string `json:"types"`
+}
+
 // Execution Execution says which targets are called when a condition triggers. Its ID is its condition in canonical form: request./pkg.Service/Method, response.pkg.Service, request, function.name, event.user.human.added, event.user.*, event.
 type Execution struct {
 	// Condition When the execution triggers.
@@ -2435,6 +2498,33 @@ type GetEmail struct {
 
 	// IsVerified Whether it is known to be theirs.
 	IsVerified bool `json:"isVerified"`
+}
+
+// GetEvent GetEvent is something that happened to one object.
+type GetEvent struct {
+	// AggregateID The object's ID.
+	AggregateID string `json:"aggregateId"`
+
+	// AggregateType The kind of the object, for example user.
+	AggregateType string `json:"aggregateType"`
+
+	// CreationDate When it happened.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Creator The user who caused it; "system" for the product itself.
+	Creator string `json:"creator"`
+
+	// Payload What the event says: the payload of its type, which the event catalogue describes. Never a secret, a hash or a token.
+	Payload map[string]interface{} `json:"payload"`
+
+	// ResourceOwner The context the object belongs to.
+	ResourceOwner Owner `json:"resourceOwner"`
+
+	// Sequence Its place among all events; grows with each one.
+	Sequence string `json:"sequence"`
+
+	// Type What happened, for example user.human.added.
+	Type string `json:"type"`
 }
 
 // GetExecution GetExecution is an execution with its details.
@@ -4488,6 +4578,15 @@ type SearchDomainsReply struct {
 	SortingColumn DomainFieldName `json:"sortingColumn"`
 }
 
+// SearchEventsReply SearchEventsResponse is the response of SearchEvents.
+type SearchEventsReply struct {
+	// Details What part of the events this is.
+	Details EventListDetails `json:"details"`
+
+	// Result The events.
+	Result []GetEvent `json:"result"`
+}
+
 // SearchExecutionsReply SearchExecutionsResponse is the response of SearchExecutions.
 type SearchExecutionsReply struct {
 	// Details What part of the matches this is.
@@ -5680,6 +5779,36 @@ type SearchDomainsParams struct {
 	SortingColumn *DomainFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// SearchEventsJSONBody defines parameters for SearchEvents.
+type SearchEventsJSONBody = []EventSearchFilter
+
+// SearchEventsParams defines parameters for SearchEvents.
+type SearchEventsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// After Follow: only the events that were committed after the one of this sequence; 0: after nothing, so from the first one on.
+	After *uint64 `form:"after,omitempty" json:"after,omitempty"`
+}
+
 // SearchExecutionsJSONBody defines parameters for SearchExecutions.
 type SearchExecutionsJSONBody = []ExecutionSearchFilter
 
@@ -6309,6 +6438,9 @@ type SearchDomainsJSONRequestBody = SearchDomainsJSONBody
 
 // PatchDomainJSONRequestBody defines body for PatchDomain for application/json ContentType.
 type PatchDomainJSONRequestBody = PatchDomain
+
+// SearchEventsJSONRequestBody defines body for SearchEvents for application/json ContentType.
+type SearchEventsJSONRequestBody = SearchEventsJSONBody
 
 // PutExecutionJSONRequestBody defines body for PutExecution for application/json ContentType.
 type PutExecutionJSONRequestBody = Execution
@@ -7054,6 +7186,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 	Validate(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchEventsWithBody Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEventsWithBody(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchEvents Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEvents(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutExecutionWithBody Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
@@ -9543,6 +9705,56 @@ func (c *Client) SetAsPrimary(ctx context.Context, id string, reqEditors ...Requ
 // Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 func (c *Client) Validate(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewValidateRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchEventsWithBody Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *Client) SearchEventsWithBody(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchEventsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchEvents Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *Client) SearchEvents(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchEventsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -14745,6 +14957,157 @@ func NewValidateRequest(server string, id string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewSearchEventsRequest calls the generic SearchEvents builder with application/json body
+func NewSearchEventsRequest(server string, params *SearchEventsParams, body SearchEventsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchEventsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchEventsRequestWithBody constructs an http.Request for the SearchEvents method, with any body, and a specified content type
+func NewSearchEventsRequestWithBody(server string, params *SearchEventsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/events/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -21816,6 +22179,36 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 	ValidateWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ValidateAnswer, error)
 
+	// SearchEventsWithBodyWithResponse Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEventsWithBodyWithResponse(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error)
+
+	// SearchEventsWithResponse Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEventsWithResponse(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error)
+
 	// PutExecutionWithBodyWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
@@ -27013,6 +27406,131 @@ func (r ValidateAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ValidateAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchEventsAnswer401Headers the declared response headers of an HTTP 401 response for SearchEvents
+type SearchEventsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchEventsAnswer503Headers the declared response headers of an HTTP 503 response for SearchEvents
+type SearchEventsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchEventsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchEventsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchEventsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchEventsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchEventsAnswer) GetJSON200() *SearchEventsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchEventsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchEventsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchEventsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchEventsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchEventsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchEventsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchEventsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchEventsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchEventsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchEventsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchEventsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchEventsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchEventsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchEventsAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -41304,6 +41822,48 @@ func (c *ClientWithResponses) ValidateWithResponse(ctx context.Context, id strin
 	return ParseValidateAnswer(rsp)
 }
 
+// SearchEventsWithBodyWithResponse Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *ClientWithResponses) SearchEventsWithBodyWithResponse(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error) {
+	rsp, err := c.SearchEventsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchEventsAnswer(rsp)
+}
+
+// SearchEventsWithResponse Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *ClientWithResponses) SearchEventsWithResponse(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error) {
+	rsp, err := c.SearchEvents(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchEventsAnswer(rsp)
+}
+
 // PutExecutionWithBodyWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 //
 // Repeating the call is safe.
@@ -47486,6 +48046,125 @@ func ParseValidateAnswer(rsp *http.Response) (*ValidateAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers ValidateAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchEventsAnswer parses an HTTP response from a SearchEventsWithResponse call
+func ParseSearchEventsAnswer(rsp *http.Response) (*SearchEventsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchEventsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchEventsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchEventsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchEventsAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
