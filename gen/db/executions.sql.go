@@ -42,6 +42,39 @@ func (q *Queries) AddExecutionTargets(ctx context.Context, db DBTX, arg AddExecu
 	return err
 }
 
+const allExecutions = `-- name: AllExecutions :many
+SELECT e.id,
+    ARRAY(SELECT t.target_id FROM execution_targets t WHERE t.instance_id = e.instance_id AND t.execution_id = e.id ORDER BY t.position)::text[] AS targets,
+    ARRAY(SELECT i.include_id FROM execution_includes i WHERE i.instance_id = e.instance_id AND i.execution_id = e.id ORDER BY i.position)::text[] AS includes
+FROM executions e WHERE e.instance_id = $1
+`
+
+type AllExecutionsRow struct {
+	ID       string   `db:"id"`
+	Targets  []string `db:"targets"`
+	Includes []string `db:"includes"`
+}
+
+func (q *Queries) AllExecutions(ctx context.Context, db DBTX, instanceID string) ([]AllExecutionsRow, error) {
+	rows, err := db.Query(ctx, allExecutions, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []AllExecutionsRow{}
+	for rows.Next() {
+		var i AllExecutionsRow
+		if err := rows.Scan(&i.ID, &i.Targets, &i.Includes); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const clearExecutionIncludes = `-- name: ClearExecutionIncludes :exec
 DELETE FROM execution_includes WHERE instance_id = $1 AND execution_id = $2
 `
@@ -163,6 +196,21 @@ func (q *Queries) ExecutionsOfTarget(ctx context.Context, db DBTX, arg Execution
 		return nil, err
 	}
 	return items, nil
+}
+
+const executionsStamp = `-- name: ExecutionsStamp :one
+SELECT concat_ws('/', e.n, e.of, t.n, t.of)::text AS stamp
+FROM (SELECT count(*) AS n, sum(x.sequence) AS of FROM executions x WHERE x.instance_id = $1) e,
+    (SELECT count(*) AS n, sum(x.sequence) AS of FROM targets x WHERE x.instance_id = $1) t
+`
+
+// Differs whenever an execution or a target was added, changed or removed: an object's
+// sequence only grows.
+func (q *Queries) ExecutionsStamp(ctx context.Context, db DBTX, instanceID string) (string, error) {
+	row := db.QueryRow(ctx, executionsStamp, instanceID)
+	var stamp string
+	err := row.Scan(&stamp)
+	return stamp, err
 }
 
 const existingExecutions = `-- name: ExistingExecutions :many
@@ -419,6 +467,47 @@ func (q *Queries) SearchExecutions(ctx context.Context, db DBTX, arg SearchExecu
 			&i.Targets,
 			&i.Includes,
 			&i.Total,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const targetsOfExecutions = `-- name: TargetsOfExecutions :many
+SELECT instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until FROM targets t WHERE t.instance_id = $1
+    AND EXISTS (SELECT 1 FROM execution_targets e WHERE e.instance_id = t.instance_id AND e.target_id = t.id)
+`
+
+func (q *Queries) TargetsOfExecutions(ctx context.Context, db DBTX, instanceID string) ([]Target, error) {
+	rows, err := db.Query(ctx, targetsOfExecutions, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []Target{}
+	for rows.Next() {
+		var i Target
+		if err := rows.Scan(
+			&i.InstanceID,
+			&i.ID,
+			&i.Name,
+			&i.NameFolded,
+			&i.TargetType,
+			&i.Url,
+			&i.TimeoutNanos,
+			&i.IsAsync,
+			&i.InterruptOnError,
+			&i.Sequence,
+			&i.CreationDate,
+			&i.ChangeDate,
+			&i.SigningKey,
+			&i.OldSigningKey,
+			&i.OldSigningKeyUntil,
 		); err != nil {
 			return nil, err
 		}

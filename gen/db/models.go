@@ -505,18 +505,21 @@ type Subject struct {
 }
 
 type Target struct {
-	InstanceID       string    `db:"instance_id"`
-	ID               string    `db:"id"`
-	Name             string    `db:"name"`
-	NameFolded       string    `db:"name_folded"`
-	TargetType       string    `db:"target_type"`
-	Url              string    `db:"url"`
-	TimeoutNanos     int64     `db:"timeout_nanos"`
-	IsAsync          *bool     `db:"is_async"`
-	InterruptOnError *bool     `db:"interrupt_on_error"`
-	Sequence         int64     `db:"sequence"`
-	CreationDate     time.Time `db:"creation_date"`
-	ChangeDate       time.Time `db:"change_date"`
+	InstanceID         string     `db:"instance_id"`
+	ID                 string     `db:"id"`
+	Name               string     `db:"name"`
+	NameFolded         string     `db:"name_folded"`
+	TargetType         string     `db:"target_type"`
+	Url                string     `db:"url"`
+	TimeoutNanos       int64      `db:"timeout_nanos"`
+	IsAsync            *bool      `db:"is_async"`
+	InterruptOnError   *bool      `db:"interrupt_on_error"`
+	Sequence           int64      `db:"sequence"`
+	CreationDate       time.Time  `db:"creation_date"`
+	ChangeDate         time.Time  `db:"change_date"`
+	SigningKey         []byte     `db:"signing_key"`
+	OldSigningKey      []byte     `db:"old_signing_key"`
+	OldSigningKeyUntil *time.Time `db:"old_signing_key_until"`
 }
 
 type TokenKey struct {

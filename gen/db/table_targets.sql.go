@@ -27,7 +27,7 @@ func (q *Queries) TargetsDelete(ctx context.Context, db DBTX, arg TargetsDeleteP
 }
 
 const targetsHold = `-- name: TargetsHold :one
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = $1 AND t.id = $2 FOR SHARE OF t
 `
 
 type TargetsHoldParams struct {
@@ -52,13 +52,16 @@ func (q *Queries) TargetsHold(ctx context.Context, db DBTX, arg TargetsHoldParam
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.SigningKey,
+		&i.OldSigningKey,
+		&i.OldSigningKeyUntil,
 	)
 	return i, err
 }
 
 const targetsInsert = `-- name: TargetsInsert :one
-INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20)
+INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, append_event($10, $11, $12, $13, $14, $15, $16, $17, $18::timestamptz), $19, $20, $21, $22, $23)
 RETURNING sequence
 `
 
@@ -83,6 +86,9 @@ type TargetsInsertParams struct {
 	EventAt            time.Time       `db:"event_at"`
 	CreationDate       time.Time       `db:"creation_date"`
 	ChangeDate         time.Time       `db:"change_date"`
+	SigningKey         []byte          `db:"signing_key"`
+	OldSigningKey      []byte          `db:"old_signing_key"`
+	OldSigningKeyUntil *time.Time      `db:"old_signing_key_until"`
 }
 
 // TargetsInsert stores a new row and appends its event.
@@ -108,6 +114,9 @@ func (q *Queries) TargetsInsert(ctx context.Context, db DBTX, arg TargetsInsertP
 		arg.EventAt,
 		arg.CreationDate,
 		arg.ChangeDate,
+		arg.SigningKey,
+		arg.OldSigningKey,
+		arg.OldSigningKeyUntil,
 	)
 	var sequence int64
 	err := row.Scan(&sequence)
@@ -155,7 +164,7 @@ func (q *Queries) TargetsLeave(ctx context.Context, db DBTX, arg TargetsLeavePar
 }
 
 const targetsLock = `-- name: TargetsLock :one
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = $1 AND t.id = $2 FOR NO KEY UPDATE OF t
 `
 
 type TargetsLockParams struct {
@@ -180,13 +189,16 @@ func (q *Queries) TargetsLock(ctx context.Context, db DBTX, arg TargetsLockParam
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.SigningKey,
+		&i.OldSigningKey,
+		&i.OldSigningKeyUntil,
 	)
 	return i, err
 }
 
 const targetsRead = `-- name: TargetsRead :one
 
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = $1 AND t.id = $2
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = $1 AND t.id = $2
 `
 
 type TargetsReadParams struct {
@@ -212,12 +224,15 @@ func (q *Queries) TargetsRead(ctx context.Context, db DBTX, arg TargetsReadParam
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.SigningKey,
+		&i.OldSigningKey,
+		&i.OldSigningKeyUntil,
 	)
 	return i, err
 }
 
 const targetsTake = `-- name: TargetsTake :one
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = $1 AND t.id = $2 FOR UPDATE OF t
 `
 
 type TargetsTakeParams struct {
@@ -242,13 +257,16 @@ func (q *Queries) TargetsTake(ctx context.Context, db DBTX, arg TargetsTakeParam
 		&i.Sequence,
 		&i.CreationDate,
 		&i.ChangeDate,
+		&i.SigningKey,
+		&i.OldSigningKey,
+		&i.OldSigningKeyUntil,
 	)
 	return i, err
 }
 
 const targetsUpdate = `-- name: TargetsUpdate :one
-UPDATE targets t SET name = $1, name_folded = $2, target_type = $3, url = $4, timeout_nanos = $5, is_async = $6, interrupt_on_error = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17
-WHERE t.instance_id = $18 AND t.id = $19
+UPDATE targets t SET name = $1, name_folded = $2, target_type = $3, url = $4, timeout_nanos = $5, is_async = $6, interrupt_on_error = $7, sequence = append_event($8, $9, $10, $11, $12, $13, $14, $15, $16::timestamptz), change_date = $17, signing_key = $18, old_signing_key = $19, old_signing_key_until = $20
+WHERE t.instance_id = $21 AND t.id = $22
 RETURNING t.sequence
 `
 
@@ -270,6 +288,9 @@ type TargetsUpdateParams struct {
 	EventOwnerID       string          `db:"event_owner_id"`
 	EventAt            time.Time       `db:"event_at"`
 	ChangeDate         time.Time       `db:"change_date"`
+	SigningKey         []byte          `db:"signing_key"`
+	OldSigningKey      []byte          `db:"old_signing_key"`
+	OldSigningKeyUntil *time.Time      `db:"old_signing_key_until"`
 	InstanceID         string          `db:"instance_id"`
 	ID                 string          `db:"id"`
 }
@@ -294,6 +315,9 @@ func (q *Queries) TargetsUpdate(ctx context.Context, db DBTX, arg TargetsUpdateP
 		arg.EventOwnerID,
 		arg.EventAt,
 		arg.ChangeDate,
+		arg.SigningKey,
+		arg.OldSigningKey,
+		arg.OldSigningKeyUntil,
 		arg.InstanceID,
 		arg.ID,
 	)

@@ -38,3 +38,77 @@ func (q *Queries) LockTargets(ctx context.Context, db DBTX, arg LockTargetsParam
 	}
 	return items, nil
 }
+
+const resealTarget = `-- name: ResealTarget :execrows
+UPDATE targets SET signing_key = $1, old_signing_key = $2
+WHERE instance_id = $3 AND id = $4 AND signing_key = $5 AND old_signing_key IS NOT DISTINCT FROM $6
+`
+
+type ResealTargetParams struct {
+	Sealed     []byte `db:"sealed"`
+	OldSealed  []byte `db:"old_sealed"`
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	Was        []byte `db:"was"`
+	OldWas     []byte `db:"old_was"`
+}
+
+// Only if the keys are still those that were read.
+func (q *Queries) ResealTarget(ctx context.Context, db DBTX, arg ResealTargetParams) (int64, error) {
+	result, err := db.Exec(ctx, resealTarget,
+		arg.Sealed,
+		arg.OldSealed,
+		arg.InstanceID,
+		arg.ID,
+		arg.Was,
+		arg.OldWas,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const sealedTargets = `-- name: SealedTargets :many
+SELECT instance_id, id, signing_key, old_signing_key FROM targets
+WHERE (instance_id, id) > ($1::text, $2::text) AND signing_key <> ''
+ORDER BY instance_id, id LIMIT $3::int
+`
+
+type SealedTargetsParams struct {
+	InstanceID string `db:"instance_id"`
+	ID         string `db:"id"`
+	PageLimit  int32  `db:"page_limit"`
+}
+
+type SealedTargetsRow struct {
+	InstanceID    string `db:"instance_id"`
+	ID            string `db:"id"`
+	SigningKey    []byte `db:"signing_key"`
+	OldSigningKey []byte `db:"old_signing_key"`
+}
+
+func (q *Queries) SealedTargets(ctx context.Context, db DBTX, arg SealedTargetsParams) ([]SealedTargetsRow, error) {
+	rows, err := db.Query(ctx, sealedTargets, arg.InstanceID, arg.ID, arg.PageLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []SealedTargetsRow{}
+	for rows.Next() {
+		var i SealedTargetsRow
+		if err := rows.Scan(
+			&i.InstanceID,
+			&i.ID,
+			&i.SigningKey,
+			&i.OldSigningKey,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}

@@ -2042,6 +2042,9 @@ type CreateSessionReply struct {
 type CreateTargetReply struct {
 	// Details ID, sequence and date of the new target.
 	Details Details `json:"details"`
+
+	// SigningKey The key that calls are signed with, as libraries for Standard Webhooks take it: whsec_ and base64. It is shown only now.
+	SigningKey string `json:"signingKey"`
 }
 
 // CreateUserGrantReply CreateUserGrantResponse is the response of CreateUserGrant.
@@ -4591,26 +4594,26 @@ type ResponseTypes struct {
 
 // RestRequestResponse RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponse struct {
-	// URL The endpoint's absolute URL.
-	URL string `json:"url"`
+	// URL The endpoint's absolute URL, http or https and without credentials.
+	URL interface{} `json:"url"`
 }
 
 // RestRequestResponseOutput RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponseOutput struct {
-	// URL The endpoint's absolute URL.
-	URL string `json:"url"`
+	// URL The endpoint's absolute URL, http or https and without credentials.
+	URL interface{} `json:"url"`
 }
 
 // RestWebhook RestWebhook calls an endpoint and looks at the status of its response only.
 type RestWebhook struct {
-	// URL The endpoint's absolute URL.
-	URL string `json:"url"`
+	// URL The endpoint's absolute URL, http or https and without credentials.
+	URL interface{} `json:"url"`
 }
 
 // RestWebhookOutput RestWebhook calls an endpoint and looks at the status of its response only.
 type RestWebhookOutput struct {
-	// URL The endpoint's absolute URL.
-	URL string `json:"url"`
+	// URL The endpoint's absolute URL, http or https and without credentials.
+	URL interface{} `json:"url"`
 }
 
 // RevocationRequest Which token it is.
@@ -4677,6 +4680,15 @@ type RoleSearchFilter struct {
 
 	// ProjectID By project.
 	ProjectID *IDFilter `json:"projectId,omitempty"`
+}
+
+// RotateSigningKeyReply RotateSigningKeyResponse is the response of RotateSigningKey.
+type RotateSigningKeyReply struct {
+	// Details Sequence and date of the change.
+	Details Details `json:"details"`
+
+	// SigningKey The new key, whsec_ and base64. It is shown only now.
+	SigningKey string `json:"signingKey"`
 }
 
 // SearchAppKeysReply SearchAppKeysResponse is the response of SearchAppKeys.
@@ -5079,6 +5091,14 @@ type SettingDetails struct {
 	Sequence string `json:"sequence"`
 }
 
+// SigningKeyRotation SigningKeyRotation says what becomes of the old key.
+type SigningKeyRotation struct {
+	// Overlap How long calls are signed with the old key too, at most 7 days; a day when omitted. At least 0s, at most 604800s.
+	//
+	// Example: 10s
+	Overlap *string `json:"overlap,omitempty"`
+}
+
 // Source Source is the level that decided a flag.
 type Source string
 
@@ -5178,6 +5198,29 @@ type TargetSearchFilter struct {
 
 	// Name By name.
 	Name *TargetNameFilter `json:"name,omitempty"`
+}
+
+// TestTargetReply TestTargetResponse is the response of TestTarget.
+type TestTargetReply struct {
+	// CallID The ID of the call, its webhook-id.
+	CallID string `json:"callId"`
+
+	// Duration How long the call took.
+	//
+	// Example: 10s
+	Duration *string `json:"duration,omitempty"`
+
+	// Error Why the call counts as failed; empty when it succeeded.
+	Error string `json:"error"`
+
+	// RequestBody The body that was sent.
+	RequestBody string `json:"requestBody"`
+
+	// ResponseBody The body of the answer as text, 64 KiB of it at most.
+	ResponseBody string `json:"responseBody"`
+
+	// Status The status of the answer; 0 when there was none.
+	Status int32 `json:"status"`
 }
 
 // TextFilter TextFilter compares a text of a resource.
@@ -6628,6 +6671,12 @@ type SearchTargetsJSONRequestBody = SearchTargetsJSONBody
 
 // PatchTargetJSONRequestBody defines body for PatchTarget for application/json ContentType.
 type PatchTargetJSONRequestBody = PatchTarget
+
+// RotateSigningKeyJSONRequestBody defines body for RotateSigningKey for application/json ContentType.
+type RotateSigningKeyJSONRequestBody = SigningKeyRotation
+
+// TestTargetJSONRequestBody defines body for TestTarget for application/json ContentType.
+type TestTargetJSONRequestBody = Condition
 
 // CreateUserGrantJSONRequestBody defines body for CreateUserGrant for application/json ContentType.
 type CreateUserGrantJSONRequestBody = UserGrant
@@ -8097,6 +8146,8 @@ type ClientInterface interface {
 
 	// CreateTargetWithBody Registers an endpoint that executions can call
 	//
+	// The answer has the key that calls to it are signed with (Standard Webhooks).
+	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 	//
 	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
@@ -8107,6 +8158,8 @@ type ClientInterface interface {
 	CreateTargetWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTarget Registers an endpoint that executions can call
+	//
+	// The answer has the key that calls to it are signed with (Standard Webhooks).
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 	//
@@ -8174,6 +8227,50 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 	PatchTarget(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSigningKeyWithBody Makes a new key to sign calls to a target with
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+	RotateSigningKeyWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RotateSigningKey Makes a new key to sign calls to a target with
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+	RotateSigningKey(ctx context.Context, id string, body RotateSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTargetWithBody Calls a target once with a sample of what a condition sends, and answers with what came back
+	//
+	// It changes nothing, whatever the answer of the target is.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+	TestTargetWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTarget Calls a target once with a sample of what a condition sends, and answers with what came back
+	//
+	// It changes nothing, whatever the answer of the target is.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+	TestTarget(ctx context.Context, id string, body TestTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateUserGrantWithBody Gives a user roles of a project
 	//
@@ -11477,6 +11574,8 @@ func (c *Client) ProveSession(ctx context.Context, id string, body ProveSessionJ
 
 // CreateTargetWithBody Registers an endpoint that executions can call
 //
+// The answer has the key that calls to it are signed with (Standard Webhooks).
+//
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 //
 // Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
@@ -11497,6 +11596,8 @@ func (c *Client) CreateTargetWithBody(ctx context.Context, contentType string, b
 }
 
 // CreateTarget Registers an endpoint that executions can call
+//
+// The answer has the key that calls to it are signed with (Standard Webhooks).
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 //
@@ -11625,6 +11726,90 @@ func (c *Client) PatchTargetWithBody(ctx context.Context, id string, contentType
 // Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 func (c *Client) PatchTarget(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchTargetRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSigningKeyWithBody Makes a new key to sign calls to a target with
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+func (c *Client) RotateSigningKeyWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSigningKeyRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RotateSigningKey Makes a new key to sign calls to a target with
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+func (c *Client) RotateSigningKey(ctx context.Context, id string, body RotateSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRotateSigningKeyRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTargetWithBody Calls a target once with a sample of what a condition sends, and answers with what came back
+//
+// It changes nothing, whatever the answer of the target is.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+func (c *Client) TestTargetWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTargetRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTarget Calls a target once with a sample of what a condition sends, and answers with what came back
+//
+// It changes nothing, whatever the answer of the target is.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+func (c *Client) TestTarget(ctx context.Context, id string, body TestTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTargetRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -18736,6 +18921,100 @@ func NewPatchTargetRequestWithBody(server string, id string, contentType string,
 	return req, nil
 }
 
+// NewRotateSigningKeyRequest calls the generic RotateSigningKey builder with application/json body
+func NewRotateSigningKeyRequest(server string, id string, body RotateSigningKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRotateSigningKeyRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewRotateSigningKeyRequestWithBody constructs an http.Request for the RotateSigningKey method, with any body, and a specified content type
+func NewRotateSigningKeyRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/targets/%s/_rotate_signing_key", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTargetRequest calls the generic TestTarget builder with application/json body
+func NewTestTargetRequest(server string, id string, body TestTargetJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTargetRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewTestTargetRequestWithBody constructs an http.Request for the TestTarget method, with any body, and a specified content type
+func NewTestTargetRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/targets/%s/_test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewCreateUserGrantRequest calls the generic CreateUserGrant builder with application/json body
 func NewCreateUserGrantRequest(server string, body CreateUserGrantJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -23077,6 +23356,8 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 	//
+	// The answer has the key that calls to it are signed with (Standard Webhooks).
+	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 	//
 	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
@@ -23087,6 +23368,8 @@ type ClientWithResponsesInterface interface {
 	CreateTargetWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTargetAnswer, error)
 
 	// CreateTargetWithResponse Registers an endpoint that executions can call
+	//
+	// The answer has the key that calls to it are signed with (Standard Webhooks).
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 	//
@@ -23158,6 +23441,50 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /resources/v3alpha/targets/{id} (the `PatchTarget` operationId).
 	PatchTargetWithResponse(ctx context.Context, id string, body PatchTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchTargetAnswer, error)
+
+	// RotateSigningKeyWithBodyWithResponse Makes a new key to sign calls to a target with
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+	RotateSigningKeyWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSigningKeyAnswer, error)
+
+	// RotateSigningKeyWithResponse Makes a new key to sign calls to a target with
+	//
+	// For a while both sign, so that the receiver can be given the new one without losing a call.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+	RotateSigningKeyWithResponse(ctx context.Context, id string, body RotateSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSigningKeyAnswer, error)
+
+	// TestTargetWithBodyWithResponse Calls a target once with a sample of what a condition sends, and answers with what came back
+	//
+	// It changes nothing, whatever the answer of the target is.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+	TestTargetWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTargetAnswer, error)
+
+	// TestTargetWithResponse Calls a target once with a sample of what a condition sends, and answers with what came back
+	//
+	// It changes nothing, whatever the answer of the target is.
+	//
+	// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+	TestTargetWithResponse(ctx context.Context, id string, body TestTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTargetAnswer, error)
 
 	// CreateUserGrantWithBodyWithResponse Gives a user roles of a project
 	//
@@ -34328,6 +34655,242 @@ func (r PatchTargetAnswer) ContentType() string {
 	return ""
 }
 
+// RotateSigningKeyAnswer401Headers the declared response headers of an HTTP 401 response for RotateSigningKey
+type RotateSigningKeyAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// RotateSigningKeyAnswer503Headers the declared response headers of an HTTP 503 response for RotateSigningKey
+type RotateSigningKeyAnswer503Headers struct {
+	RetryAfter int
+}
+
+type RotateSigningKeyAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RotateSigningKeyReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RotateSigningKeyAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RotateSigningKeyAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON200() *RotateSigningKeyReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RotateSigningKeyAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RotateSigningKeyAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RotateSigningKeyAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RotateSigningKeyAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// TestTargetAnswer401Headers the declared response headers of an HTTP 401 response for TestTarget
+type TestTargetAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// TestTargetAnswer503Headers the declared response headers of an HTTP 503 response for TestTarget
+type TestTargetAnswer503Headers struct {
+	RetryAfter int
+}
+
+type TestTargetAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestTargetReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *TestTargetAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *TestTargetAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTargetAnswer) GetJSON200() *TestTargetReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTargetAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTargetAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTargetAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTargetAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTargetAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTargetAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTargetAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTargetAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTargetAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTargetAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTargetAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTargetAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTargetAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // CreateUserGrantAnswer401Headers the declared response headers of an HTTP 401 response for CreateUserGrant
 type CreateUserGrantAnswer401Headers struct {
 	WWWAuthenticate string
@@ -42373,6 +42936,8 @@ func (c *ClientWithResponses) ProveSessionWithResponse(ctx context.Context, id s
 
 // CreateTargetWithBodyWithResponse Registers an endpoint that executions can call
 //
+// The answer has the key that calls to it are signed with (Standard Webhooks).
+//
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 //
 // Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
@@ -42389,6 +42954,8 @@ func (c *ClientWithResponses) CreateTargetWithBodyWithResponse(ctx context.Conte
 }
 
 // CreateTargetWithResponse Registers an endpoint that executions can call
+//
+// The answer has the key that calls to it are signed with (Standard Webhooks).
 //
 // Not repeat-safe by itself, but a repeated call is refused with 409 because names are unique in the instance.
 //
@@ -42501,6 +43068,74 @@ func (c *ClientWithResponses) PatchTargetWithResponse(ctx context.Context, id st
 		return nil, err
 	}
 	return ParsePatchTargetAnswer(rsp)
+}
+
+// RotateSigningKeyWithBodyWithResponse Makes a new key to sign calls to a target with
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+func (c *ClientWithResponses) RotateSigningKeyWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateSigningKeyAnswer, error) {
+	rsp, err := c.RotateSigningKeyWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSigningKeyAnswer(rsp)
+}
+
+// RotateSigningKeyWithResponse Makes a new key to sign calls to a target with
+//
+// For a while both sign, so that the receiver can be given the new one without losing a call.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_rotate_signing_key (the `RotateSigningKey` operationId).
+func (c *ClientWithResponses) RotateSigningKeyWithResponse(ctx context.Context, id string, body RotateSigningKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateSigningKeyAnswer, error) {
+	rsp, err := c.RotateSigningKey(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRotateSigningKeyAnswer(rsp)
+}
+
+// TestTargetWithBodyWithResponse Calls a target once with a sample of what a condition sends, and answers with what came back
+//
+// It changes nothing, whatever the answer of the target is.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+func (c *ClientWithResponses) TestTargetWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTargetAnswer, error) {
+	rsp, err := c.TestTargetWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTargetAnswer(rsp)
+}
+
+// TestTargetWithResponse Calls a target once with a sample of what a condition sends, and answers with what came back
+//
+// It changes nothing, whatever the answer of the target is.
+//
+// Needs the permission action.target.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/targets/{id}/_test (the `TestTarget` operationId).
+func (c *ClientWithResponses) TestTargetWithResponse(ctx context.Context, id string, body TestTargetJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTargetAnswer, error) {
+	rsp, err := c.TestTarget(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTargetAnswer(rsp)
 }
 
 // CreateUserGrantWithBodyWithResponse Gives a user roles of a project
@@ -53715,6 +54350,230 @@ func ParsePatchTargetAnswer(rsp *http.Response) (*PatchTargetAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchTargetAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRotateSigningKeyAnswer parses an HTTP response from a RotateSigningKeyWithResponse call
+func ParseRotateSigningKeyAnswer(rsp *http.Response) (*RotateSigningKeyAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RotateSigningKeyAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RotateSigningKeyReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RotateSigningKeyAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers RotateSigningKeyAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestTargetAnswer parses an HTTP response from a TestTargetWithResponse call
+func ParseTestTargetAnswer(rsp *http.Response) (*TestTargetAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTargetAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestTargetReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers TestTargetAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers TestTargetAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

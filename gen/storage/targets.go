@@ -3,6 +3,7 @@
 package storage
 
 import (
+	bytes "bytes"
 	context "context"
 	v5 "github.com/jackc/pgx/v5"
 	db "github.com/writ-id/writ/gen/db"
@@ -24,10 +25,10 @@ func (Targets) Facts() *resource.Facts { return factsTargets }
 
 var factsTargets = &resource.Facts{
 	Table: "targets", Kind: "target",
-	Select: `SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t`,
+	Select: `SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t`,
 	Org:    "", Project: "", ProjectGrant: "", User: "", Reader: "",
 	System: false, OfUsers: false,
-	Remembered: false, RememberedNew: false,
+	Remembered: true, RememberedNew: false,
 }
 
 // Head returns which row r is and where.
@@ -79,7 +80,7 @@ func (Targets) Read(ctx context.Context, conn db.DBTX, lock resource.Lock, key r
 
 // Scan reads a row of a search, and the total that comes with it.
 func (Targets) Scan(rows v5.Rows, r *db.Target, total *int64) error {
-	return rows.Scan(&r.InstanceID, &r.ID, &r.Name, &r.NameFolded, &r.TargetType, &r.Url, &r.TimeoutNanos, &r.IsAsync, &r.InterruptOnError, &r.Sequence, &r.CreationDate, &r.ChangeDate, total)
+	return rows.Scan(&r.InstanceID, &r.ID, &r.Name, &r.NameFolded, &r.TargetType, &r.Url, &r.TimeoutNanos, &r.IsAsync, &r.InterruptOnError, &r.Sequence, &r.CreationDate, &r.ChangeDate, &r.SigningKey, &r.OldSigningKey, &r.OldSigningKeyUntil, total)
 }
 
 // Insert stores a new row and appends its event.
@@ -106,6 +107,9 @@ func (Targets) Insert(ctx context.Context, conn db.DBTX, r *db.Target, e event.R
 		EventAt:            e.At,
 		CreationDate:       r.CreationDate,
 		ChangeDate:         r.ChangeDate,
+		SigningKey:         r.SigningKey,
+		OldSigningKey:      r.OldSigningKey,
+		OldSigningKeyUntil: r.OldSigningKeyUntil,
 	})
 	return err
 }
@@ -131,6 +135,9 @@ func (Targets) Update(ctx context.Context, conn db.DBTX, r *db.Target, e event.R
 		EventOwnerID:       e.OwnerID,
 		EventAt:            e.At,
 		ChangeDate:         r.ChangeDate,
+		SigningKey:         r.SigningKey,
+		OldSigningKey:      r.OldSigningKey,
+		OldSigningKeyUntil: r.OldSigningKeyUntil,
 		InstanceID:         r.InstanceID,
 		ID:                 r.ID,
 	})
@@ -171,7 +178,10 @@ func (Targets) Differs(a, b *db.Target) bool {
 		!resource.Same(a.InterruptOnError, b.InterruptOnError) ||
 		a.Sequence != b.Sequence ||
 		!a.CreationDate.Equal(b.CreationDate) ||
-		!a.ChangeDate.Equal(b.ChangeDate)
+		!a.ChangeDate.Equal(b.ChangeDate) ||
+		!bytes.Equal(a.SigningKey, b.SigningKey) ||
+		!bytes.Equal(a.OldSigningKey, b.OldSigningKey) ||
+		!resource.SameTime(a.OldSigningKeyUntil, b.OldSigningKeyUntil)
 }
 
 // Record sets the fields of an event that are not set: all of a row that is new or
@@ -218,6 +228,12 @@ func (Targets) Record(payload event.Payload, old, r *db.Target) error {
 		}
 		if m.InterruptOnError == nil && (old == nil || !resource.Same(old.InterruptOnError, r.InterruptOnError)) {
 			m.InterruptOnError = r.InterruptOnError
+		}
+	case *v1.TargetKeyRotated:
+		if m.OldKeyUntil == nil && (old == nil || !resource.SameTime(old.OldSigningKeyUntil, r.OldSigningKeyUntil)) {
+			if r.OldSigningKeyUntil != nil {
+				m.OldKeyUntil = resource.Timestamp(nil, *r.OldSigningKeyUntil)
+			}
 		}
 	case *v1.TargetRemoved:
 		_ = m // has no fields of the table

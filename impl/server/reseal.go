@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/authenticator"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signing"
@@ -24,6 +25,8 @@ func SealedColumns() []Sealed {
 	return []Sealed{
 		{"authenticators.secret", "secrets of authenticators", authenticator.Reseal},
 		{"signing_keys.private_key", "signing keys", signing.Reseal},
+		{"targets.signing_key", "signing keys of targets", action.Reseal},
+		{"targets.old_signing_key", "signing keys of targets that were rotated", func(context.Context, *store.DB, secret.Sealer) (int, error) { return 0, nil }}, // with the others
 		{"token_keys.secret", "token keys", token.Reseal},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/dev/seed"
 )
 
@@ -21,7 +22,7 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
 	how.Roles = roles
 	how.Services = func(env resource.Env) (seed.Services, error) {
-		services, err := NewServices(env, roles, outgoing.Config{}, secret.NoKey{})
+		services, err := NewServices(env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, secret.NoKey{})
 		if err != nil {
 			return seed.Services{}, err
 		}

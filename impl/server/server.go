@@ -23,6 +23,7 @@ import (
 
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
@@ -30,6 +31,7 @@ import (
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/token"
+	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/oidc"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/login"
@@ -99,23 +101,27 @@ type Dev struct {
 // Server serves until it is told to drain.
 type Server struct {
 	Config
-	env      resource.Env
-	chain    *policy.Chain
-	keeper   *signing.Keeper
-	memory   memory
-	public   *oidc.Server
-	pages    *login.Pages
-	grpc     *grpc.Server
-	health   *health.Server
-	services []string
-	messages *message.Worker
-	http     *http.Server
-	bodies   *bodies
-	draining atomic.Bool
+	env        resource.Env
+	chain      *policy.Chain
+	executions *execution.Engine
+	keeper     *signing.Keeper
+	memory     memory
+	public     *oidc.Server
+	pages      *login.Pages
+	grpc       *grpc.Server
+	health     *health.Server
+	services   []string
+	messages   *message.Worker
+	http       *http.Server
+	bodies     *bodies
+	draining   atomic.Bool
 }
 
 // DefaultMaxClients is what some hundred MiB have room for.
 const DefaultMaxClients = 10_000
+
+// requestTimeout is how long a request may take, from its head to the end of its answer.
+const requestTimeout = 60 * time.Second
 
 // drainLimit is how long running requests get to finish (REL-070).
 const drainLimit = 30 * time.Second
@@ -140,13 +146,18 @@ func New(c Config) (*Server, error) {
 	}
 	instances, features := policy.NewInstances(c.DB, c.Now, c.Logger), policy.NewFeatures(c.DB)
 	s.memory.of(instances.Drop, features.Drop)
-	services, err := NewServices(s.env, roles, c.Outgoing, c.Sealer)
+	targets := &webhook.Caller{Out: outgoing.New(c.Outgoing), Now: c.Now}
+	services, err := NewServices(s.env, roles, targets, c.Sealer)
 	if err != nil {
 		return nil, err
 	}
 	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
 
+	s.executions = execution.New(execution.Engine{
+		DB: c.DB, Operations: services.operations, Sealer: c.Sealer, Caller: targets, Now: c.Now, NewID: c.NewID, Logger: c.Logger,
+	})
+	s.memory.of(s.executions.Drop)
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
 	keys := &signing.Set{Keeper: s.keeper}
 	s.memory.of(keys.Drop)
@@ -172,7 +183,7 @@ func New(c Config) (*Server, error) {
 
 	s.chain, err = policy.New(policy.Config{
 		DB: c.DB, Instances: instances, Features: features, Operations: services.operations, Roles: roles, Now: c.Now, Logger: c.Logger,
-		Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns), AccessToken: s.public.Caller,
+		Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns), AccessToken: s.public.Caller, Executions: s.executions,
 	})
 	if err != nil {
 		return nil, err
@@ -239,7 +250,7 @@ func newHTTP(handler http.Handler, c Config) *http.Server {
 		ConnContext:       withConn,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second,
+		WriteTimeout:      requestTimeout,
 		IdleTimeout:       120 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
@@ -293,5 +304,6 @@ func (s *Server) drain() error {
 	case <-limit.Done():
 		s.grpc.Stop()
 	}
+	s.executions.Drain(limit)
 	return err
 }

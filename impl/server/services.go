@@ -36,10 +36,10 @@ import (
 	"github.com/writ-id/writ/impl/api/schema"
 	"github.com/writ-id/writ/impl/api/session"
 	"github.com/writ-id/writ/impl/api/user"
-	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/core/wire"
 )
 
@@ -70,8 +70,8 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 
 // NewServices makes all services over env: one line each. What is served is what
 // conditions can name, what the reference page lists and what reflection shows.
-func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sealer secret.Sealer) (*Services, error) {
-	domains, memberships, factors := domain.New(env, outgoing.New(out)), membership.New(env, roles), authenticator.NewFactors(env, sealer)
+func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
+	domains, memberships, factors := domain.New(env, targets.Out), membership.New(env, roles), authenticator.NewFactors(env, sealer)
 	orgs, sessions, users, apps := org.New(env, domains), session.New(env, factors), user.New(env), app.New(env)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
 	s := &Services{Sessions: sessions, Users: users, Apps: apps, all: []service{
@@ -99,7 +99,7 @@ func NewServices(env resource.Env, roles *policy.Roles, out outgoing.Config, sea
 	}
 	s.operations = operations
 	// The last one knows all of them: executions are about operations.
-	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations)))
+	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations, targets, sealer)))
 	s.rules, err = policy.NewValidator(operations)
 	return s, err
 }

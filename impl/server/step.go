@@ -28,6 +28,8 @@ func (s *Server) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
 			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
+			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Traceparent: r.Header.Get("Traceparent"),
+			Extend: func(by time.Duration) { extend(answer, by) },
 		}}
 		defer s.logExchange(r.Context(), w, r.Method, time.Now())
 		defer endResets(r)
@@ -161,10 +163,19 @@ func (s *Server) receive(limit int) step {
 	}
 }
 
-// inTime ends the work of a request after a while, as that of a call ends.
-func inTime(next http.Handler) http.Handler {
+// extend gives a request so much more time on its connection. A connection that has no
+// such limits needs none.
+func extend(w http.ResponseWriter, by time.Duration) {
+	until, connection := time.Now().Add(requestTimeout+by), http.NewResponseController(w)
+	_ = connection.SetReadDeadline(until)
+	_ = connection.SetWriteDeadline(until)
+}
+
+// inTime ends the work of a request after a while, as that of a call ends; of a tenant
+// whose functions are called later.
+func (s *Server) inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout+s.executions.Patience(s.chain.Instances.Last(r.Host)))
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
@@ -178,7 +189,7 @@ func (s *Server) admitted(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		leave, err := s.chain.EnterPublic(r.Context(), r.Host)
+		leave, err := s.chain.EnterPublic(r.Context())
 		if err != nil {
 			s.public.RefuseRequest(w, r, err)
 			return

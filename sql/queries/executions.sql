@@ -97,3 +97,20 @@ SELECT
         ELSE (SELECT count(*) FROM matching)
     END::bigint AS total
 FROM page;
+
+-- name: ExecutionsStamp :one
+-- Differs whenever an execution or a target was added, changed or removed: an object's
+-- sequence only grows.
+SELECT concat_ws('/', e.n, e.of, t.n, t.of)::text AS stamp
+FROM (SELECT count(*) AS n, sum(x.sequence) AS of FROM executions x WHERE x.instance_id = @instance_id) e,
+    (SELECT count(*) AS n, sum(x.sequence) AS of FROM targets x WHERE x.instance_id = @instance_id) t;
+
+-- name: AllExecutions :many
+SELECT e.id,
+    ARRAY(SELECT t.target_id FROM execution_targets t WHERE t.instance_id = e.instance_id AND t.execution_id = e.id ORDER BY t.position)::text[] AS targets,
+    ARRAY(SELECT i.include_id FROM execution_includes i WHERE i.instance_id = e.instance_id AND i.execution_id = e.id ORDER BY i.position)::text[] AS includes
+FROM executions e WHERE e.instance_id = @instance_id;
+
+-- name: TargetsOfExecutions :many
+SELECT * FROM targets t WHERE t.instance_id = @instance_id
+    AND EXISTS (SELECT 1 FROM execution_targets e WHERE e.instance_id = t.instance_id AND e.target_id = t.id);

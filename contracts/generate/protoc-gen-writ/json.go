@@ -4,7 +4,10 @@ import (
 	"strconv"
 
 	"google.golang.org/protobuf/compiler/protogen"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
 // generateJSON writes AppendJSON of message and of the messages in it.
@@ -92,6 +95,10 @@ func generateValue(g *protogen.GeneratedFile, field *protogen.Field, value strin
 	case protoreflect.StringKind:
 		call("AppendString")
 	case protoreflect.BytesKind:
+		if proto.GetExtension(field.Desc.Options(), policyv1.E_Json).(bool) {
+			call("AppendRaw")
+			return
+		}
 		call("AppendBytes")
 	case protoreflect.BoolKind:
 		std("AppendBool", value)

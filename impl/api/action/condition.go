@@ -91,9 +91,10 @@ func conditionOf(id string) *actionv3.Condition {
 
 // checkExists refuses a condition that names what does not exist: methods and
 // services come from the descriptors, functions and events from the catalogue.
-func (s *Service) checkExists(c *actionv3.Condition) error {
+// at is where the condition is in the request.
+func (s *Service) checkExists(at string, c *actionv3.Condition) error {
 	missing := func(field, kind, name string) error {
-		return fault.New(fault.NotFound, "CONDITION_NOT_FOUND", "there is no %s %q", kind, name).On("execution.condition." + field)
+		return fault.New(fault.NotFound, "CONDITION_NOT_FOUND", "there is no %s %q", kind, name).On(at + "." + field)
 	}
 	checkPoint := func(field, method, service string) error {
 		switch {

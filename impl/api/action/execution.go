@@ -23,7 +23,7 @@ import (
 func (s *Service) PutExecution(ctx context.Context, req *actionv3.PutExecutionRequest) (*actionv3.PutExecutionResponse, error) {
 	call, now := policy.CallFrom(ctx), s.Now()
 	instanceID, execution := call.Context.InstanceID, req.GetExecution()
-	if err := s.checkExists(execution.GetCondition()); err != nil {
+	if err := s.checkExists("execution.condition", execution.GetCondition()); err != nil {
 		return nil, err
 	}
 	id := executionID(execution.GetCondition())
@@ -58,6 +58,7 @@ func (s *Service) PutExecution(ctx context.Context, req *actionv3.PutExecutionRe
 	if err != nil {
 		return nil, err
 	}
+	s.Invalidate() // so that it runs at once
 	if !put.Created {
 		call.AnswerStatus(http.StatusOK)
 	}
@@ -107,6 +108,9 @@ func (s *Service) replaceElements(ctx context.Context, tx pgx.Tx, id string, tar
 func (s *Service) recordExecution(ctx context.Context, tx pgx.Tx, id string, set *eventv1.ExecutionSet, now time.Time) (int64, error) {
 	sequence, err := s.append(ctx, tx, id, set, now)
 	if err != nil {
+		return 0, err
+	}
+	if err := s.queries.NotifyChange(ctx, tx); err != nil {
 		return 0, err
 	}
 	return sequence, s.queries.TouchExecution(ctx, tx, db.TouchExecutionParams{
@@ -159,11 +163,15 @@ func (s *Service) DeleteExecution(ctx context.Context, req *actionv3.DeleteExecu
 		if sequence, err = s.append(ctx, tx, id, &eventv1.ExecutionRemoved{}, now); err != nil {
 			return err
 		}
+		if err := s.queries.NotifyChange(ctx, tx); err != nil {
+			return err
+		}
 		return s.queries.DeleteExecution(ctx, tx, db.DeleteExecutionParams{InstanceID: instanceID, ID: id})
 	})
 	if err != nil {
 		return nil, err
 	}
+	s.Invalidate()
 	return &actionv3.DeleteExecutionResponse{Details: resource.Details(id, sequence, now, call.Context.Owner())}, nil
 }
 

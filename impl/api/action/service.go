@@ -5,8 +5,8 @@
 // Service implements contracts/proto/writ/action. Input has passed the rules of
 // the contract and the caller its permission when a method runs (package
 // policy). Each command changes state and appends its events in one
-// transaction, so a caller reads its own write on every node. This package
-// never connects to a target.
+// transaction, so a caller reads its own write on every node. Only TestTarget connects
+// to a target; what runs executions is package execution.
 //
 // Lock order, everywhere: targets, then the include graph, then executions by
 // ID.
@@ -18,6 +18,8 @@ import (
 	"github.com/writ-id/writ/gen/storage"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/webhook"
 )
 
 // Service implements the actions API. It is safe for concurrent use.
@@ -28,11 +30,13 @@ type Service struct {
 	operations *policy.Operations // what request and response conditions can name
 	queries    *db.Queries
 	targets    *resource.Table[db.Target, storage.Targets]
+	caller     *webhook.Caller
+	sealer     secret.Sealer
 }
 
 var _ actionv3.ServiceActionsServer = (*Service)(nil)
 
-// New returns a Service over env.
-func New(env resource.Env, operations *policy.Operations) *Service {
-	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.New(env, storage.Targets{}, nil)}
+// New returns a Service over env. caller calls targets, sealer seals their keys.
+func New(env resource.Env, operations *policy.Operations, caller *webhook.Caller, sealer secret.Sealer) *Service {
+	return &Service{Env: env, operations: operations, queries: db.New(), targets: resource.New(env, storage.Targets{}, nil), caller: caller, sealer: sealer}
 }

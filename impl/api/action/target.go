@@ -18,13 +18,17 @@ import (
 	"github.com/writ-id/writ/impl/core/store"
 )
 
-// CreateTarget registers an endpoint in the caller's instance. It refuses a
-// name that is taken.
+// CreateTarget registers an endpoint in the caller's instance, with a key of its own. It
+// refuses a name that is taken.
 func (s *Service) CreateTarget(ctx context.Context, req *actionv3.CreateTargetRequest) (*actionv3.CreateTargetResponse, error) {
-	t := &db.Target{}
+	t := &db.Target{InstanceID: policy.CallFrom(ctx).Context.InstanceID, ID: s.NewID()}
 	storage.AssignTarget(t, req.GetTarget())
+	key, err := s.newKey(t)
+	if err != nil {
+		return nil, err
+	}
 	details, err := s.targets.Create(ctx, t, &eventv1.TargetAdded{})
-	return &actionv3.CreateTargetResponse{Details: details}, err
+	return &actionv3.CreateTargetResponse{Details: details, SigningKey: key}, err
 }
 
 // PatchTarget changes the fields that are present.

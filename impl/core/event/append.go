@@ -33,6 +33,9 @@ type Event struct {
 // not call the message an event: a defect no input can cause.
 func Type(payload Payload) string { return kindOf(payload).GetType() }
 
+// Aggregate returns the kind of object that the payload's event belongs to.
+func Aggregate(payload Payload) string { return kindOf(payload).GetAggregate() }
+
 // JSON returns the payload as it is stored.
 func JSON(payload Payload) json.RawMessage { return payload.AppendJSON(nil) }
 

@@ -23,13 +23,14 @@ type Catalogue struct {
 	events    []string // sorted
 	functions []string // sorted
 	kinds     map[protoreflect.FullName]*policyv1.Event
+	messages  map[string]protoreflect.MessageDescriptor // of events and functions, by name
 }
 
 // Known is the catalogue of this build.
 var Known = newCatalogue()
 
 func newCatalogue() *Catalogue {
-	c := &Catalogue{kinds: map[protoreflect.FullName]*policyv1.Event{}}
+	c := &Catalogue{kinds: map[protoreflect.FullName]*policyv1.Event{}, messages: map[string]protoreflect.MessageDescriptor{}}
 	pkg := eventv1.File_writ_event_v1_event_proto.Package()
 	protoregistry.GlobalFiles.RangeFilesByPackage(pkg, func(file protoreflect.FileDescriptor) bool {
 		c.add(file.Messages())
@@ -46,15 +47,23 @@ func (c *Catalogue) add(messages protoreflect.MessageDescriptors) {
 		if kind := proto.GetExtension(message.Options(), policyv1.E_Event).(*policyv1.Event); kind != nil {
 			c.events = append(c.events, kind.GetType())
 			c.kinds[message.FullName()] = kind
+			c.messages[kind.GetType()] = message
 		}
 		if function := proto.GetExtension(message.Options(), policyv1.E_Function).(*policyv1.Function); function != nil {
 			c.functions = append(c.functions, function.GetName())
+			c.messages[function.GetName()] = message
 		}
 	}
 }
 
 // Functions returns the names of all functions, sorted.
 func (c *Catalogue) Functions() []string { return slices.Clone(c.functions) }
+
+// Events returns the names of all events, sorted.
+func (c *Catalogue) Events() []string { return slices.Clone(c.events) }
+
+// Message returns the payload of an event or a function, nil when there is none of the name.
+func (c *Catalogue) Message(name string) protoreflect.MessageDescriptor { return c.messages[name] }
 
 // HasFunction reports whether a function of that name exists.
 func (c *Catalogue) HasFunction(name string) bool {

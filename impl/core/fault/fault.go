@@ -45,6 +45,7 @@ const (
 	TooLarge                         // the body is too long
 	Blocked                          // the instance is switched off by its operator
 	TooSlow                          // the request did not arrive in time
+	Refused                          // a target of the tenant refuses, with a status of its own
 )
 
 var kinds = [...]struct {
@@ -66,6 +67,7 @@ var kinds = [...]struct {
 	TooLarge:             {codes.ResourceExhausted, http.StatusRequestEntityTooLarge},
 	Blocked:              {codes.ResourceExhausted, http.StatusTooManyRequests},
 	TooSlow:              {codes.DeadlineExceeded, http.StatusRequestTimeout},
+	Refused:              {codes.FailedPrecondition, http.StatusBadRequest}, // see Forwarded
 }
 
 // RetryAfter is what a client is told to wait after an Unavailable.
@@ -77,6 +79,7 @@ type Error struct {
 	Reason  string // UPPER_SNAKE, stable
 	Message string
 	Fields  []Violation
+	status  int   // of Refused
 	cause   error // for the log only
 }
 
@@ -154,12 +157,47 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
+// Forwarded returns the refusal of a target of the tenant, with an HTTP status of 400 to
+// 499 and a message of its own.
+func Forwarded(status int, message string) *Error {
+	message = valid(message)
+	if len(message) > maxForwarded {
+		message = strings.ToValidUTF8(message[:maxForwarded], "")
+	}
+	if message == "" {
+		message = "an execution refuses the call"
+	}
+	return &Error{Kind: Refused, Reason: "EXECUTION_REFUSED", Message: message, status: status}
+}
+
+// maxForwarded bounds the message of a Forwarded, in bytes: gRPC sends it as a header.
+const maxForwarded = 1000
+
 // HTTP returns the HTTP status of e.
-func (e *Error) HTTP() int { return kinds[e.Kind].http }
+func (e *Error) HTTP() int {
+	if e.status != 0 {
+		return e.status
+	}
+	return kinds[e.Kind].http
+}
+
+// code returns the gRPC code of e: of a status of somebody else's, that of the kind of
+// refusal which has it too.
+func (e *Error) code() codes.Code {
+	if e.status == 0 {
+		return kinds[e.Kind].grpc
+	}
+	for _, kind := range kinds {
+		if kind.http == e.status && e.status != http.StatusBadRequest {
+			return kind.grpc
+		}
+	}
+	return kinds[e.Kind].grpc
+}
 
 // GRPCStatus returns e as it goes over the wire; grpc-go calls it.
 func (e *Error) GRPCStatus() *status.Status {
-	s := status.New(kinds[e.Kind].grpc, valid(e.Message))
+	s := status.New(e.code(), valid(e.Message))
 	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: e.Reason, Domain: Domain}}
 	if len(e.Fields) > 0 {
 		bad := &errdetails.BadRequest{}

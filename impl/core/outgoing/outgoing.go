@@ -20,6 +20,9 @@ import (
 	"time"
 )
 
+// Loopback are the networks of this machine, which only development may reach.
+var Loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
 // Config says what may be called; the zero Config is the default: public
 // addresses, by the system's resolver.
 type Config struct {
@@ -43,7 +46,9 @@ const (
 type Client struct {
 	Config
 	resolver *net.Resolver
-	http     *http.Client
+	dialer   *net.Dialer
+	http     *http.Client // of single calls
+	pools    pools
 }
 
 // ErrForbidden is the error of an address that must not be called. It does not
@@ -58,22 +63,20 @@ func New(c Config) *Client {
 			return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, network, c.Resolver)
 		}}
 	}
-	dialer := &net.Dialer{Timeout: connectTimeout, Resolver: client.resolver, Control: client.control}
+	client.dialer = &net.Dialer{Timeout: connectTimeout, Resolver: client.resolver, Control: client.control}
+	transport := client.transport()
+	transport.DisableKeepAlives = true // no connection is shared between tenants
 	client.http = &http.Client{
-		Timeout: callTimeout,
-		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				return dialer.DialContext(ctx, network, client.mapped(address))
-			},
-			TLSHandshakeTimeout:    connectTimeout,
-			MaxResponseHeaderBytes: headerLimit,
-			DisableKeepAlives:      true, // no connection is shared between tenants
-			Proxy:                  nil,  // the environment's is not meant for tenants
-		},
+		Timeout:   callTimeout,
+		Transport: transport,
 		// A redirect is an answer, not an order (SEC-253).
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return client
+}
+
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return c.dialer.DialContext(ctx, network, c.mapped(address))
 }
 
 func (c *Client) mapped(address string) string {

@@ -1,6 +1,6 @@
 // Package policy is the one chain that every call of every transport passes:
 //
-//	gate → instance → caller → feature → validation → context → permission → handler
+//	gate → instance → caller → feature → validation → context → permission → executions → handler → executions
 //
 // What each step asks is stated in the contract (method options, protovalidate)
 // and read from the descriptors at start; no handler repeats it. Handlers get
@@ -41,6 +41,8 @@ type Config struct {
 	Logger     *slog.Logger
 	Limits     SearchLimits
 	MaxRunning int // calls that run at once; more wait for a moment, then 503
+	// Executions are what tenants have called on requests and responses.
+	Executions Executions
 	// AccessToken returns whom an access token of the OpenID provider is about, when it
 	// is good for the resource API; nil when it is not.
 	AccessToken func(ctx context.Context, instance *Instance, host, token string) (*Identity, error)
@@ -127,7 +129,14 @@ type Request struct {
 	User     string // ID of the caller
 	Reason   string // why it was refused
 
-	status int // set by AnswerStatus
+	SkipExecutions bool   // the header of that name
+	Traceparent    string // where it stands in a trace (W3C Trace Context)
+	// Extend, if not nil, gives the request so much more time on its connection.
+	Extend func(time.Duration)
+
+	status int      // set by AnswerStatus
+	after  []func() // set by After
+	place  place    // among those that run
 }
 
 // Status returns the HTTP status of a successful answer.
@@ -161,7 +170,10 @@ func RequestFrom(ctx context.Context) *Request {
 		}
 		return "" // a repeated header is no header
 	}
-	return &Request{ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization")}
+	return &Request{
+		ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization"),
+		SkipExecutions: first(SkipHeader) == "true", Traceparent: first("traceparent"),
+	}
 }
 
 // Intercept runs the chain around a method; it is a grpc.UnaryServerInterceptor.
@@ -177,21 +189,35 @@ func (c *Chain) Intercept(ctx context.Context, req any, info *grpc.UnaryServerIn
 			res, err = nil, refusal
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, CallTimeout)
+	request, known := ctx.Value(requestKey{}).(*Request)
+	if !known { // a native gRPC call
+		request = RequestFrom(ctx)
+		ctx = WithRequest(ctx, request)
+	}
+	limited, cancel := context.WithTimeout(ctx, CallTimeout)
 	defer cancel()
-	leave, err := c.enter(ctx, c.gate, RequestFrom(ctx).Host)
+	leave, err := c.enter(limited, c.gate, request)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	call, err := c.admit(ctx, req.(proto.Message), info.FullMethod)
+	call, err := c.admit(limited, req.(proto.Message), info.FullMethod)
 	if err != nil {
 		return nil, err
 	}
-	// Executions on requests and responses belong here, around the handler: they
-	// see a request that is valid and permitted, and what they change of it has
-	// to pass validator.check and permit again.
-	res, err = next(context.WithValue(ctx, callKey{}, call), req)
+	around, err := c.around(limited, call)
+	switch {
+	case err != nil:
+		return nil, err
+	case around != nil:
+		return c.runAround(ctx, call, around, req.(proto.Message), next)
+	}
+	return c.call(limited, call, req, next)
+}
+
+// call calls the method.
+func (c *Chain) call(ctx context.Context, call *Call, req any, next grpc.UnaryHandler) (any, error) {
+	res, err := next(context.WithValue(ctx, callKey{}, call), req)
 	if err == nil && call.Operation.reach == policyv1.Reach_REACH_OBJECT && !call.asked.Load() {
 		err = errNotAsked
 	}
@@ -288,27 +314,20 @@ func (c *Chain) permit(call *Call) error {
 
 // EnterPublic waits for a place among the requests to the OpenID provider; leave
 // gives it back.
-func (c *Chain) EnterPublic(ctx context.Context, host string) (leave func(), err error) {
-	return c.enter(ctx, c.public, host)
+func (c *Chain) EnterPublic(ctx context.Context) (leave func(), err error) {
+	return c.enter(ctx, c.public, RequestFrom(ctx))
 }
 
 var errOverloaded = fault.New(fault.Unavailable, "OVERLOADED", "too many calls at once; try again")
 
 // enter waits for a place at a gate, which instances share (SEC-221). What a host
 // means is known when it was asked for before; the others wait together.
-func (c *Chain) enter(ctx context.Context, gate *fair.Gate, host string) (leave func(), err error) {
+func (c *Chain) enter(ctx context.Context, gate *fair.Gate, request *Request) (leave func(), err error) {
 	if ctx.Err() != nil { // who went away already needs no place
 		return nil, context.Cause(ctx)
 	}
-	tenant := c.Instances.last(host)
-	if !gate.Try(tenant) {
-		ctx, cancel := context.WithTimeoutCause(ctx, gateTimeout, errOverloaded)
-		defer cancel()
-		if err = gate.Enter(ctx, tenant); errors.Is(err, fair.ErrFull) {
-			err = errOverloaded
-		}
-	}
-	return func() { gate.Leave(tenant) }, err
+	request.place = place{gate: gate, tenant: c.Instances.Last(request.Host)}
+	return request.place.leave, request.place.enter(ctx)
 }
 
 // Refusal returns what a client may see of err, and logs what it may not.

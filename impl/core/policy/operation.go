@@ -22,6 +22,7 @@ type Operation struct {
 	levels     []policyv1.Level
 	reach      policyv1.Reach
 	self       bool
+	skippable  bool // of a service that owners reach whatever executions do
 }
 
 // Operations holds the operations of the mounted services by method.
@@ -41,6 +42,7 @@ func NewOperations(services ...string) (*Operations, error) {
 		if err != nil {
 			return nil, fmt.Errorf("service %s: %w", name, err)
 		}
+		skippable := proto.GetExtension(descriptor.Options(), policyv1.E_SkipsExecutions).(bool)
 		methods := descriptor.(protoreflect.ServiceDescriptor).Methods()
 		for i := range methods.Len() {
 			method := methods.Get(i)
@@ -52,6 +54,7 @@ func NewOperations(services ...string) (*Operations, error) {
 			o.byMethod[full] = &Operation{
 				Method: full, Permission: option.GetPermission(), Feature: option.GetFeature(),
 				Success: option.GetSuccess(), levels: option.GetLevels(), reach: option.GetReach(), self: option.GetSelf(),
+				skippable: skippable,
 			}
 			o.methods = append(o.methods, full)
 		}

@@ -34,17 +34,17 @@ func Reseal(sealer Sealer, sealed []byte, context string) ([]byte, error) {
 	return sealer.Seal(plain, context)
 }
 
-// errNoKey is what NoKey answers.
-var errNoKey = errors.New("secret: there is no master key")
+// ErrNoKey is what NoKey answers.
+var ErrNoKey = errors.New("secret: there is no master key")
 
 // NoKey is the Sealer of a server that was given no key.
 type NoKey struct{}
 
 // Seal implements Sealer.
-func (NoKey) Seal([]byte, string) ([]byte, error) { return nil, errNoKey }
+func (NoKey) Seal([]byte, string) ([]byte, error) { return nil, ErrNoKey }
 
 // Open implements Sealer.
-func (NoKey) Open([]byte, string) ([]byte, error) { return nil, errNoKey }
+func (NoKey) Open([]byte, string) ([]byte, error) { return nil, ErrNoKey }
 
 // MasterKey is a set of keys of which one seals and all open: a Tink keyset of
 // AES-256-GCM keys. What is sealed names its key, so that keys can be exchanged

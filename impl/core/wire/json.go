@@ -75,6 +75,14 @@ func AppendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
+// AppendRaw appends v, which is JSON; null when it is empty.
+func AppendRaw(b, v []byte) []byte {
+	if len(v) == 0 {
+		return append(b, "null"...)
+	}
+	return append(b, v...)
+}
+
 // AppendBytes appends v as a base64 JSON string.
 func AppendBytes(b, v []byte) []byte {
 	b = append(b, '"')

@@ -2,29 +2,29 @@
 
 -- name: TargetsRead :one
 -- TargetsRead reads a row.
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id;
 
 -- name: TargetsHold :one
 -- TargetsHold reads a row and keeps others from changing or deleting it; others may hold it too.
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id FOR SHARE OF t;
 
 -- name: TargetsLock :one
 -- TargetsLock reads a row and keeps others from changing or deleting it.
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id FOR NO KEY UPDATE OF t;
 
 -- name: TargetsTake :one
 -- TargetsTake reads a row that is to be deleted.
-SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
+SELECT t.instance_id, t.id, t.name, t.name_folded, t.target_type, t.url, t.timeout_nanos, t.is_async, t.interrupt_on_error, t.sequence, t.creation_date, t.change_date, t.signing_key, t.old_signing_key, t.old_signing_key_until FROM targets t WHERE t.instance_id = @instance_id AND t.id = @id FOR UPDATE OF t;
 
 -- name: TargetsInsert :one
 -- TargetsInsert stores a new row and appends its event.
-INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date)
-VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('target_type'), sqlc.arg('url'), sqlc.arg('timeout_nanos'), sqlc.arg('is_async'), sqlc.arg('interrupt_on_error'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'))
+INSERT INTO targets (instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until)
+VALUES (sqlc.arg('instance_id'), sqlc.arg('id'), sqlc.arg('name'), sqlc.arg('name_folded'), sqlc.arg('target_type'), sqlc.arg('url'), sqlc.arg('timeout_nanos'), sqlc.arg('is_async'), sqlc.arg('interrupt_on_error'), append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), sqlc.arg('creation_date'), sqlc.arg('change_date'), sqlc.arg('signing_key'), sqlc.arg('old_signing_key'), sqlc.arg('old_signing_key_until'))
 RETURNING sequence;
 
 -- name: TargetsUpdate :one
 -- TargetsUpdate stores a row that is locked and appends its event.
-UPDATE targets t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), target_type = sqlc.arg('target_type'), url = sqlc.arg('url'), timeout_nanos = sqlc.arg('timeout_nanos'), is_async = sqlc.arg('is_async'), interrupt_on_error = sqlc.arg('interrupt_on_error'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date')
+UPDATE targets t SET name = sqlc.arg('name'), name_folded = sqlc.arg('name_folded'), target_type = sqlc.arg('target_type'), url = sqlc.arg('url'), timeout_nanos = sqlc.arg('timeout_nanos'), is_async = sqlc.arg('is_async'), interrupt_on_error = sqlc.arg('interrupt_on_error'), sequence = append_event(@event_instance_id, @event_aggregate_type, @event_aggregate_id, @event_type, @event_payload, @event_creator, @event_owner_type, @event_owner_id, @event_at::timestamptz), change_date = sqlc.arg('change_date'), signing_key = sqlc.arg('signing_key'), old_signing_key = sqlc.arg('old_signing_key'), old_signing_key_until = sqlc.arg('old_signing_key_until')
 WHERE t.instance_id = @instance_id AND t.id = @id
 RETURNING t.sequence;
 

@@ -17,6 +17,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -79,7 +80,10 @@ func (x *CreateTargetRequest) GetTarget() *Target {
 type CreateTargetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID, sequence and date of the new target.
-	Details       *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	// The key that calls are signed with, as libraries for Standard Webhooks take it:
+	// whsec_ and base64. It is shown only now.
+	SigningKey    string `protobuf:"bytes,2,opt,name=signing_key,json=signingKey,proto3" json:"signing_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -119,6 +123,13 @@ func (x *CreateTargetResponse) GetDetails() *v3alpha.Details {
 		return x.Details
 	}
 	return nil
+}
+
+func (x *CreateTargetResponse) GetSigningKey() string {
+	if x != nil {
+		return x.SigningKey
+	}
+	return ""
 }
 
 // PatchTargetRequest is the request of PatchTarget.
@@ -534,6 +545,308 @@ func (x *SearchTargetsResponse) GetResult() []*GetTarget {
 	return nil
 }
 
+// RotateSigningKeyRequest is the request of RotateSigningKey.
+type RotateSigningKeyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The target's ID.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What becomes of the old key.
+	Rotation      *SigningKeyRotation `protobuf:"bytes,2,opt,name=rotation,proto3" json:"rotation,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSigningKeyRequest) Reset() {
+	*x = RotateSigningKeyRequest{}
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSigningKeyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSigningKeyRequest) ProtoMessage() {}
+
+func (x *RotateSigningKeyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSigningKeyRequest.ProtoReflect.Descriptor instead.
+func (*RotateSigningKeyRequest) Descriptor() ([]byte, []int) {
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *RotateSigningKeyRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RotateSigningKeyRequest) GetRotation() *SigningKeyRotation {
+	if x != nil {
+		return x.Rotation
+	}
+	return nil
+}
+
+// SigningKeyRotation says what becomes of the old key.
+type SigningKeyRotation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long calls are signed with the old key too, at most 7 days; a day when omitted.
+	Overlap       *durationpb.Duration `protobuf:"bytes,1,opt,name=overlap,proto3" json:"overlap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SigningKeyRotation) Reset() {
+	*x = SigningKeyRotation{}
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SigningKeyRotation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SigningKeyRotation) ProtoMessage() {}
+
+func (x *SigningKeyRotation) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SigningKeyRotation.ProtoReflect.Descriptor instead.
+func (*SigningKeyRotation) Descriptor() ([]byte, []int) {
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SigningKeyRotation) GetOverlap() *durationpb.Duration {
+	if x != nil {
+		return x.Overlap
+	}
+	return nil
+}
+
+// RotateSigningKeyResponse is the response of RotateSigningKey.
+type RotateSigningKeyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sequence and date of the change.
+	Details *v3alpha.Details `protobuf:"bytes,1,opt,name=details,proto3" json:"details,omitempty"`
+	// The new key, whsec_ and base64. It is shown only now.
+	SigningKey    string `protobuf:"bytes,2,opt,name=signing_key,json=signingKey,proto3" json:"signing_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RotateSigningKeyResponse) Reset() {
+	*x = RotateSigningKeyResponse{}
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RotateSigningKeyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RotateSigningKeyResponse) ProtoMessage() {}
+
+func (x *RotateSigningKeyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RotateSigningKeyResponse.ProtoReflect.Descriptor instead.
+func (*RotateSigningKeyResponse) Descriptor() ([]byte, []int) {
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RotateSigningKeyResponse) GetDetails() *v3alpha.Details {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
+func (x *RotateSigningKeyResponse) GetSigningKey() string {
+	if x != nil {
+		return x.SigningKey
+	}
+	return ""
+}
+
+// TestTargetRequest is the request of TestTarget.
+type TestTargetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The target's ID.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What the sample is of.
+	Condition     *Condition `protobuf:"bytes,2,opt,name=condition,proto3" json:"condition,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestTargetRequest) Reset() {
+	*x = TestTargetRequest{}
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestTargetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestTargetRequest) ProtoMessage() {}
+
+func (x *TestTargetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestTargetRequest.ProtoReflect.Descriptor instead.
+func (*TestTargetRequest) Descriptor() ([]byte, []int) {
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TestTargetRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *TestTargetRequest) GetCondition() *Condition {
+	if x != nil {
+		return x.Condition
+	}
+	return nil
+}
+
+// TestTargetResponse is the response of TestTarget.
+type TestTargetResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ID of the call, its webhook-id.
+	CallId string `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// The body that was sent.
+	RequestBody string `protobuf:"bytes,2,opt,name=request_body,json=requestBody,proto3" json:"request_body,omitempty"`
+	// The status of the answer; 0 when there was none.
+	Status int32 `protobuf:"varint,3,opt,name=status,proto3" json:"status,omitempty"`
+	// The body of the answer as text, 64 KiB of it at most.
+	ResponseBody string `protobuf:"bytes,4,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
+	// How long the call took.
+	Duration *durationpb.Duration `protobuf:"bytes,5,opt,name=duration,proto3" json:"duration,omitempty"`
+	// Why the call counts as failed; empty when it succeeded.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TestTargetResponse) Reset() {
+	*x = TestTargetResponse{}
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TestTargetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TestTargetResponse) ProtoMessage() {}
+
+func (x *TestTargetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TestTargetResponse.ProtoReflect.Descriptor instead.
+func (*TestTargetResponse) Descriptor() ([]byte, []int) {
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TestTargetResponse) GetCallId() string {
+	if x != nil {
+		return x.CallId
+	}
+	return ""
+}
+
+func (x *TestTargetResponse) GetRequestBody() string {
+	if x != nil {
+		return x.RequestBody
+	}
+	return ""
+}
+
+func (x *TestTargetResponse) GetStatus() int32 {
+	if x != nil {
+		return x.Status
+	}
+	return 0
+}
+
+func (x *TestTargetResponse) GetResponseBody() string {
+	if x != nil {
+		return x.ResponseBody
+	}
+	return ""
+}
+
+func (x *TestTargetResponse) GetDuration() *durationpb.Duration {
+	if x != nil {
+		return x.Duration
+	}
+	return nil
+}
+
+func (x *TestTargetResponse) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 // PutExecutionRequest is the request of PutExecution.
 type PutExecutionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -545,7 +858,7 @@ type PutExecutionRequest struct {
 
 func (x *PutExecutionRequest) Reset() {
 	*x = PutExecutionRequest{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[10]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +870,7 @@ func (x *PutExecutionRequest) String() string {
 func (*PutExecutionRequest) ProtoMessage() {}
 
 func (x *PutExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[10]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +883,7 @@ func (x *PutExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutExecutionRequest.ProtoReflect.Descriptor instead.
 func (*PutExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{10}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PutExecutionRequest) GetExecution() *Execution {
@@ -591,7 +904,7 @@ type PutExecutionResponse struct {
 
 func (x *PutExecutionResponse) Reset() {
 	*x = PutExecutionResponse{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[11]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +916,7 @@ func (x *PutExecutionResponse) String() string {
 func (*PutExecutionResponse) ProtoMessage() {}
 
 func (x *PutExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[11]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +929,7 @@ func (x *PutExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutExecutionResponse.ProtoReflect.Descriptor instead.
 func (*PutExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{11}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PutExecutionResponse) GetDetails() *v3alpha.Details {
@@ -637,7 +950,7 @@ type DeleteExecutionRequest struct {
 
 func (x *DeleteExecutionRequest) Reset() {
 	*x = DeleteExecutionRequest{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[12]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +962,7 @@ func (x *DeleteExecutionRequest) String() string {
 func (*DeleteExecutionRequest) ProtoMessage() {}
 
 func (x *DeleteExecutionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[12]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +975,7 @@ func (x *DeleteExecutionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteExecutionRequest.ProtoReflect.Descriptor instead.
 func (*DeleteExecutionRequest) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{12}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteExecutionRequest) GetId() string {
@@ -683,7 +996,7 @@ type DeleteExecutionResponse struct {
 
 func (x *DeleteExecutionResponse) Reset() {
 	*x = DeleteExecutionResponse{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[13]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +1008,7 @@ func (x *DeleteExecutionResponse) String() string {
 func (*DeleteExecutionResponse) ProtoMessage() {}
 
 func (x *DeleteExecutionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[13]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +1021,7 @@ func (x *DeleteExecutionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteExecutionResponse.ProtoReflect.Descriptor instead.
 func (*DeleteExecutionResponse) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{13}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteExecutionResponse) GetDetails() *v3alpha.Details {
@@ -731,7 +1044,7 @@ type SearchExecutionsRequest struct {
 
 func (x *SearchExecutionsRequest) Reset() {
 	*x = SearchExecutionsRequest{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[14]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -743,7 +1056,7 @@ func (x *SearchExecutionsRequest) String() string {
 func (*SearchExecutionsRequest) ProtoMessage() {}
 
 func (x *SearchExecutionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[14]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -756,7 +1069,7 @@ func (x *SearchExecutionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchExecutionsRequest.ProtoReflect.Descriptor instead.
 func (*SearchExecutionsRequest) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{14}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SearchExecutionsRequest) GetQuery() *v3alpha.ListQuery {
@@ -786,7 +1099,7 @@ type SearchExecutionsResponse struct {
 
 func (x *SearchExecutionsResponse) Reset() {
 	*x = SearchExecutionsResponse{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[15]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -798,7 +1111,7 @@ func (x *SearchExecutionsResponse) String() string {
 func (*SearchExecutionsResponse) ProtoMessage() {}
 
 func (x *SearchExecutionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[15]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -811,7 +1124,7 @@ func (x *SearchExecutionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchExecutionsResponse.ProtoReflect.Descriptor instead.
 func (*SearchExecutionsResponse) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{15}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SearchExecutionsResponse) GetDetails() *v3alpha.ListDetails {
@@ -838,7 +1151,7 @@ type ListAvailableExecutionFunctionsRequest struct {
 
 func (x *ListAvailableExecutionFunctionsRequest) Reset() {
 	*x = ListAvailableExecutionFunctionsRequest{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[16]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +1163,7 @@ func (x *ListAvailableExecutionFunctionsRequest) String() string {
 func (*ListAvailableExecutionFunctionsRequest) ProtoMessage() {}
 
 func (x *ListAvailableExecutionFunctionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[16]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +1176,7 @@ func (x *ListAvailableExecutionFunctionsRequest) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ListAvailableExecutionFunctionsRequest.ProtoReflect.Descriptor instead.
 func (*ListAvailableExecutionFunctionsRequest) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{16}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{21}
 }
 
 // ListAvailableExecutionFunctionsResponse is the response of
@@ -878,7 +1191,7 @@ type ListAvailableExecutionFunctionsResponse struct {
 
 func (x *ListAvailableExecutionFunctionsResponse) Reset() {
 	*x = ListAvailableExecutionFunctionsResponse{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[17]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +1203,7 @@ func (x *ListAvailableExecutionFunctionsResponse) String() string {
 func (*ListAvailableExecutionFunctionsResponse) ProtoMessage() {}
 
 func (x *ListAvailableExecutionFunctionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[17]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +1216,7 @@ func (x *ListAvailableExecutionFunctionsResponse) ProtoReflect() protoreflect.Me
 
 // Deprecated: Use ListAvailableExecutionFunctionsResponse.ProtoReflect.Descriptor instead.
 func (*ListAvailableExecutionFunctionsResponse) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{17}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListAvailableExecutionFunctionsResponse) GetFunctions() []string {
@@ -923,7 +1236,7 @@ type ListAvailableExecutionMethodsRequest struct {
 
 func (x *ListAvailableExecutionMethodsRequest) Reset() {
 	*x = ListAvailableExecutionMethodsRequest{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[18]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1248,7 @@ func (x *ListAvailableExecutionMethodsRequest) String() string {
 func (*ListAvailableExecutionMethodsRequest) ProtoMessage() {}
 
 func (x *ListAvailableExecutionMethodsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[18]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1261,7 @@ func (x *ListAvailableExecutionMethodsRequest) ProtoReflect() protoreflect.Messa
 
 // Deprecated: Use ListAvailableExecutionMethodsRequest.ProtoReflect.Descriptor instead.
 func (*ListAvailableExecutionMethodsRequest) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{18}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{23}
 }
 
 // ListAvailableExecutionMethodsResponse is the response of
@@ -963,7 +1276,7 @@ type ListAvailableExecutionMethodsResponse struct {
 
 func (x *ListAvailableExecutionMethodsResponse) Reset() {
 	*x = ListAvailableExecutionMethodsResponse{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[19]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1288,7 @@ func (x *ListAvailableExecutionMethodsResponse) String() string {
 func (*ListAvailableExecutionMethodsResponse) ProtoMessage() {}
 
 func (x *ListAvailableExecutionMethodsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[19]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1301,7 @@ func (x *ListAvailableExecutionMethodsResponse) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ListAvailableExecutionMethodsResponse.ProtoReflect.Descriptor instead.
 func (*ListAvailableExecutionMethodsResponse) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{19}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListAvailableExecutionMethodsResponse) GetMethods() []string {
@@ -1008,7 +1321,7 @@ type ListAvailableExecutionServicesRequest struct {
 
 func (x *ListAvailableExecutionServicesRequest) Reset() {
 	*x = ListAvailableExecutionServicesRequest{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[20]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1333,7 @@ func (x *ListAvailableExecutionServicesRequest) String() string {
 func (*ListAvailableExecutionServicesRequest) ProtoMessage() {}
 
 func (x *ListAvailableExecutionServicesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[20]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1346,7 @@ func (x *ListAvailableExecutionServicesRequest) ProtoReflect() protoreflect.Mess
 
 // Deprecated: Use ListAvailableExecutionServicesRequest.ProtoReflect.Descriptor instead.
 func (*ListAvailableExecutionServicesRequest) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{20}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{25}
 }
 
 // ListAvailableExecutionServicesResponse is the response of
@@ -1048,7 +1361,7 @@ type ListAvailableExecutionServicesResponse struct {
 
 func (x *ListAvailableExecutionServicesResponse) Reset() {
 	*x = ListAvailableExecutionServicesResponse{}
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[21]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1373,7 @@ func (x *ListAvailableExecutionServicesResponse) String() string {
 func (*ListAvailableExecutionServicesResponse) ProtoMessage() {}
 
 func (x *ListAvailableExecutionServicesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[21]
+	mi := &file_writ_action_v3alpha_action_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1386,7 @@ func (x *ListAvailableExecutionServicesResponse) ProtoReflect() protoreflect.Mes
 
 // Deprecated: Use ListAvailableExecutionServicesResponse.ProtoReflect.Descriptor instead.
 func (*ListAvailableExecutionServicesResponse) Descriptor() ([]byte, []int) {
-	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{21}
+	return file_writ_action_v3alpha_action_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListAvailableExecutionServicesResponse) GetServices() []string {
@@ -1087,11 +1400,13 @@ var File_writ_action_v3alpha_action_service_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_action_service_proto_rawDesc = "" +
 	"\n" +
-	"(writ/action/v3alpha/action_service.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a#writ/action/v3alpha/execution.proto\x1a writ/action/v3alpha/target.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"R\n" +
+	"(writ/action/v3alpha/action_service.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a#writ/action/v3alpha/execution.proto\x1a writ/action/v3alpha/target.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\"R\n" +
 	"\x13CreateTargetRequest\x12;\n" +
-	"\x06target\x18\x01 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\"V\n" +
+	"\x06target\x18\x01 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target\"}\n" +
 	"\x14CreateTargetResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\"r\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12%\n" +
+	"\vsigning_key\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\n" +
+	"signingKey\"r\n" +
 	"\x12PatchTargetRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12@\n" +
@@ -1115,7 +1430,28 @@ const file_writ_action_v3alpha_action_service_proto_rawDesc = "" +
 	"\x15SearchTargetsResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12K\n" +
 	"\x0esorting_column\x18\x02 \x01(\x0e2$.writ.action.v3alpha.TargetFieldNameR\rsortingColumn\x126\n" +
-	"\x06result\x18\x03 \x03(\v2\x1e.writ.action.v3alpha.GetTargetR\x06result\"[\n" +
+	"\x06result\x18\x03 \x03(\v2\x1e.writ.action.v3alpha.GetTargetR\x06result\"z\n" +
+	"\x17RotateSigningKeyRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12C\n" +
+	"\brotation\x18\x02 \x01(\v2'.writ.action.v3alpha.SigningKeyRotationR\brotation\"Y\n" +
+	"\x12SigningKeyRotation\x12C\n" +
+	"\aoverlap\x18\x01 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x04\b\x80\xf5$2\x00R\aoverlap\"\x81\x01\n" +
+	"\x18RotateSigningKeyResponse\x12>\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12%\n" +
+	"\vsigning_key\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\n" +
+	"signingKey\"u\n" +
+	"\x11TestTargetRequest\x12\x1a\n" +
+	"\x02id\x18\x01 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12D\n" +
+	"\tcondition\x18\x02 \x01(\v2\x1e.writ.action.v3alpha.ConditionB\x06\xbaH\x03\xc8\x01\x01R\tcondition\"\xda\x01\n" +
+	"\x12TestTargetResponse\x12\x17\n" +
+	"\acall_id\x18\x01 \x01(\tR\x06callId\x12!\n" +
+	"\frequest_body\x18\x02 \x01(\tR\vrequestBody\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\x05R\x06status\x12#\n" +
+	"\rresponse_body\x18\x04 \x01(\tR\fresponseBody\x125\n" +
+	"\bduration\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"[\n" +
 	"\x13PutExecutionRequest\x12D\n" +
 	"\texecution\x18\x01 \x01(\v2\x1e.writ.action.v3alpha.ExecutionB\x06\xbaH\x03\xc8\x01\x01R\texecution\"V\n" +
 	"\x14PutExecutionResponse\x12>\n" +
@@ -1139,21 +1475,24 @@ const file_writ_action_v3alpha_action_service_proto_rawDesc = "" +
 	"\amethods\x18\x01 \x03(\tR\amethods\"'\n" +
 	"%ListAvailableExecutionServicesRequest\"D\n" +
 	"&ListAvailableExecutionServicesResponse\x12\x1a\n" +
-	"\bservices\x18\x01 \x03(\tR\bservices2\xe5\x10\n" +
+	"\bservices\x18\x01 \x03(\tR\bservices2\xfa\x13\n" +
 	"\x0eServiceActions\x12\xb1\x01\n" +
 	"\fCreateTarget\x12(.writ.action.v3alpha.CreateTargetRequest\x1a).writ.action.v3alpha.CreateTargetResponse\"L\xca\xc1\x18\x1e\n" +
 	"\x02\xc9\x01\x12\x13action.target.write\x18\x01*\x01\x02\x82\xd3\xe4\x93\x02$:\x06target\"\x1a/resources/v3alpha/targets\x12\xb0\x01\n" +
 	"\vPatchTarget\x12'.writ.action.v3alpha.PatchTargetRequest\x1a(.writ.action.v3alpha.PatchTargetResponse\"N\xca\xc1\x18\x1b\x12\x13action.target.write\x18\x01*\x02\x01\x02\x82\xd3\xe4\x93\x02):\x06target2\x1f/resources/v3alpha/targets/{id}\x12\xab\x01\n" +
 	"\fDeleteTarget\x12(.writ.action.v3alpha.DeleteTargetRequest\x1a).writ.action.v3alpha.DeleteTargetResponse\"F\xca\xc1\x18\x1b\x12\x14action.target.delete\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02!*\x1f/resources/v3alpha/targets/{id}\x12\xa0\x01\n" +
 	"\tGetTarget\x12%.writ.action.v3alpha.GetTargetRequest\x1a&.writ.action.v3alpha.GetTargetResponse\"D\xca\xc1\x18\x19\x12\x12action.target.read\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02!\x12\x1f/resources/v3alpha/targets/{id}\x12\xb5\x01\n" +
-	"\rSearchTargets\x12).writ.action.v3alpha.SearchTargetsRequest\x1a*.writ.action.v3alpha.SearchTargetsResponse\"M\xca\xc1\x18\x16\x12\x12action.target.read\x18\x01\x82\xd3\xe4\x93\x02-:\afilters\"\"/resources/v3alpha/targets/_search\x12\xbc\x01\n" +
+	"\rSearchTargets\x12).writ.action.v3alpha.SearchTargetsRequest\x1a*.writ.action.v3alpha.SearchTargetsResponse\"M\xca\xc1\x18\x16\x12\x12action.target.read\x18\x01\x82\xd3\xe4\x93\x02-:\afilters\"\"/resources/v3alpha/targets/_search\x12\xd4\x01\n" +
+	"\x10RotateSigningKey\x12,.writ.action.v3alpha.RotateSigningKeyRequest\x1a-.writ.action.v3alpha.RotateSigningKeyResponse\"c\xca\xc1\x18\x1a\x12\x13action.target.write\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02?:\brotation\"3/resources/v3alpha/targets/{id}/_rotate_signing_key\x12\xb5\x01\n" +
+	"\n" +
+	"TestTarget\x12&.writ.action.v3alpha.TestTargetRequest\x1a'.writ.action.v3alpha.TestTargetResponse\"V\xca\xc1\x18\x1a\x12\x13action.target.write\x18\x01*\x01\x01\x82\xd3\xe4\x93\x022:\tcondition\"%/resources/v3alpha/targets/{id}/_test\x12\xbc\x01\n" +
 	"\fPutExecution\x12(.writ.action.v3alpha.PutExecutionRequest\x1a).writ.action.v3alpha.PutExecutionResponse\"W\xca\xc1\x18#\n" +
 	"\x04\xc9\x01\xc8\x01\x12\x16action.execution.write\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02*:\texecution\"\x1d/resources/v3alpha/executions\x12\xbd\x01\n" +
 	"\x0fDeleteExecution\x12+.writ.action.v3alpha.DeleteExecutionRequest\x1a,.writ.action.v3alpha.DeleteExecutionResponse\"O\xca\xc1\x18\x1e\x12\x17action.execution.delete\x18\x01*\x01\x01\x82\xd3\xe4\x93\x02'*%/resources/v3alpha/executions/{id=**}\x12\xbd\x01\n" +
 	"\x10SearchExecutions\x12,.writ.action.v3alpha.SearchExecutionsRequest\x1a-.writ.action.v3alpha.SearchExecutionsResponse\"L\xca\xc1\x18\x12\x12\x0eexecution.read\x18\x01\x82\xd3\xe4\x93\x020:\afilters\"%/resources/v3alpha/executions/_search\x12\xe3\x01\n" +
 	"\x1fListAvailableExecutionFunctions\x12;.writ.action.v3alpha.ListAvailableExecutionFunctionsRequest\x1a<.writ.action.v3alpha.ListAvailableExecutionFunctionsResponse\"E\xca\xc1\x18\x12\x12\x0eexecution.read\x18\x01\x82\xd3\xe4\x93\x02)\x12'/resources/v3alpha/executions/functions\x12\xdb\x01\n" +
 	"\x1dListAvailableExecutionMethods\x129.writ.action.v3alpha.ListAvailableExecutionMethodsRequest\x1a:.writ.action.v3alpha.ListAvailableExecutionMethodsResponse\"C\xca\xc1\x18\x12\x12\x0eexecution.read\x18\x01\x82\xd3\xe4\x93\x02'\x12%/resources/v3alpha/executions/methods\x12\xdf\x01\n" +
-	"\x1eListAvailableExecutionServices\x12:.writ.action.v3alpha.ListAvailableExecutionServicesRequest\x1a;.writ.action.v3alpha.ListAvailableExecutionServicesResponse\"D\xca\xc1\x18\x12\x12\x0eexecution.read\x18\x01\x82\xd3\xe4\x93\x02(\x12&/resources/v3alpha/executions/servicesB>Z<github.com/writ-id/writ/gen/proto/writ/action/v3alpha;actionb\x06proto3"
+	"\x1eListAvailableExecutionServices\x12:.writ.action.v3alpha.ListAvailableExecutionServicesRequest\x1a;.writ.action.v3alpha.ListAvailableExecutionServicesResponse\"D\xca\xc1\x18\x12\x12\x0eexecution.read\x18\x01\x82\xd3\xe4\x93\x02(\x12&/resources/v3alpha/executions/services\x1a\x04\xf0\xc1\x18\x01B>Z<github.com/writ-id/writ/gen/proto/writ/action/v3alpha;actionb\x06proto3"
 
 var (
 	file_writ_action_v3alpha_action_service_proto_rawDescOnce sync.Once
@@ -1167,7 +1506,7 @@ func file_writ_action_v3alpha_action_service_proto_rawDescGZIP() []byte {
 	return file_writ_action_v3alpha_action_service_proto_rawDescData
 }
 
-var file_writ_action_v3alpha_action_service_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_writ_action_v3alpha_action_service_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_writ_action_v3alpha_action_service_proto_goTypes = []any{
 	(*CreateTargetRequest)(nil),                     // 0: writ.action.v3alpha.CreateTargetRequest
 	(*CreateTargetResponse)(nil),                    // 1: writ.action.v3alpha.CreateTargetResponse
@@ -1179,77 +1518,93 @@ var file_writ_action_v3alpha_action_service_proto_goTypes = []any{
 	(*GetTargetResponse)(nil),                       // 7: writ.action.v3alpha.GetTargetResponse
 	(*SearchTargetsRequest)(nil),                    // 8: writ.action.v3alpha.SearchTargetsRequest
 	(*SearchTargetsResponse)(nil),                   // 9: writ.action.v3alpha.SearchTargetsResponse
-	(*PutExecutionRequest)(nil),                     // 10: writ.action.v3alpha.PutExecutionRequest
-	(*PutExecutionResponse)(nil),                    // 11: writ.action.v3alpha.PutExecutionResponse
-	(*DeleteExecutionRequest)(nil),                  // 12: writ.action.v3alpha.DeleteExecutionRequest
-	(*DeleteExecutionResponse)(nil),                 // 13: writ.action.v3alpha.DeleteExecutionResponse
-	(*SearchExecutionsRequest)(nil),                 // 14: writ.action.v3alpha.SearchExecutionsRequest
-	(*SearchExecutionsResponse)(nil),                // 15: writ.action.v3alpha.SearchExecutionsResponse
-	(*ListAvailableExecutionFunctionsRequest)(nil),  // 16: writ.action.v3alpha.ListAvailableExecutionFunctionsRequest
-	(*ListAvailableExecutionFunctionsResponse)(nil), // 17: writ.action.v3alpha.ListAvailableExecutionFunctionsResponse
-	(*ListAvailableExecutionMethodsRequest)(nil),    // 18: writ.action.v3alpha.ListAvailableExecutionMethodsRequest
-	(*ListAvailableExecutionMethodsResponse)(nil),   // 19: writ.action.v3alpha.ListAvailableExecutionMethodsResponse
-	(*ListAvailableExecutionServicesRequest)(nil),   // 20: writ.action.v3alpha.ListAvailableExecutionServicesRequest
-	(*ListAvailableExecutionServicesResponse)(nil),  // 21: writ.action.v3alpha.ListAvailableExecutionServicesResponse
-	(*Target)(nil),                                  // 22: writ.action.v3alpha.Target
-	(*v3alpha.Details)(nil),                         // 23: writ.object.v3alpha.Details
-	(*PatchTarget)(nil),                             // 24: writ.action.v3alpha.PatchTarget
-	(*GetTarget)(nil),                               // 25: writ.action.v3alpha.GetTarget
-	(*v3alpha.ListQuery)(nil),                       // 26: writ.object.v3alpha.ListQuery
-	(TargetFieldName)(0),                            // 27: writ.action.v3alpha.TargetFieldName
-	(*TargetSearchFilter)(nil),                      // 28: writ.action.v3alpha.TargetSearchFilter
-	(*v3alpha.ListDetails)(nil),                     // 29: writ.object.v3alpha.ListDetails
-	(*Execution)(nil),                               // 30: writ.action.v3alpha.Execution
-	(*ExecutionSearchFilter)(nil),                   // 31: writ.action.v3alpha.ExecutionSearchFilter
-	(*GetExecution)(nil),                            // 32: writ.action.v3alpha.GetExecution
+	(*RotateSigningKeyRequest)(nil),                 // 10: writ.action.v3alpha.RotateSigningKeyRequest
+	(*SigningKeyRotation)(nil),                      // 11: writ.action.v3alpha.SigningKeyRotation
+	(*RotateSigningKeyResponse)(nil),                // 12: writ.action.v3alpha.RotateSigningKeyResponse
+	(*TestTargetRequest)(nil),                       // 13: writ.action.v3alpha.TestTargetRequest
+	(*TestTargetResponse)(nil),                      // 14: writ.action.v3alpha.TestTargetResponse
+	(*PutExecutionRequest)(nil),                     // 15: writ.action.v3alpha.PutExecutionRequest
+	(*PutExecutionResponse)(nil),                    // 16: writ.action.v3alpha.PutExecutionResponse
+	(*DeleteExecutionRequest)(nil),                  // 17: writ.action.v3alpha.DeleteExecutionRequest
+	(*DeleteExecutionResponse)(nil),                 // 18: writ.action.v3alpha.DeleteExecutionResponse
+	(*SearchExecutionsRequest)(nil),                 // 19: writ.action.v3alpha.SearchExecutionsRequest
+	(*SearchExecutionsResponse)(nil),                // 20: writ.action.v3alpha.SearchExecutionsResponse
+	(*ListAvailableExecutionFunctionsRequest)(nil),  // 21: writ.action.v3alpha.ListAvailableExecutionFunctionsRequest
+	(*ListAvailableExecutionFunctionsResponse)(nil), // 22: writ.action.v3alpha.ListAvailableExecutionFunctionsResponse
+	(*ListAvailableExecutionMethodsRequest)(nil),    // 23: writ.action.v3alpha.ListAvailableExecutionMethodsRequest
+	(*ListAvailableExecutionMethodsResponse)(nil),   // 24: writ.action.v3alpha.ListAvailableExecutionMethodsResponse
+	(*ListAvailableExecutionServicesRequest)(nil),   // 25: writ.action.v3alpha.ListAvailableExecutionServicesRequest
+	(*ListAvailableExecutionServicesResponse)(nil),  // 26: writ.action.v3alpha.ListAvailableExecutionServicesResponse
+	(*Target)(nil),                                  // 27: writ.action.v3alpha.Target
+	(*v3alpha.Details)(nil),                         // 28: writ.object.v3alpha.Details
+	(*PatchTarget)(nil),                             // 29: writ.action.v3alpha.PatchTarget
+	(*GetTarget)(nil),                               // 30: writ.action.v3alpha.GetTarget
+	(*v3alpha.ListQuery)(nil),                       // 31: writ.object.v3alpha.ListQuery
+	(TargetFieldName)(0),                            // 32: writ.action.v3alpha.TargetFieldName
+	(*TargetSearchFilter)(nil),                      // 33: writ.action.v3alpha.TargetSearchFilter
+	(*v3alpha.ListDetails)(nil),                     // 34: writ.object.v3alpha.ListDetails
+	(*durationpb.Duration)(nil),                     // 35: google.protobuf.Duration
+	(*Condition)(nil),                               // 36: writ.action.v3alpha.Condition
+	(*Execution)(nil),                               // 37: writ.action.v3alpha.Execution
+	(*ExecutionSearchFilter)(nil),                   // 38: writ.action.v3alpha.ExecutionSearchFilter
+	(*GetExecution)(nil),                            // 39: writ.action.v3alpha.GetExecution
 }
 var file_writ_action_v3alpha_action_service_proto_depIdxs = []int32{
-	22, // 0: writ.action.v3alpha.CreateTargetRequest.target:type_name -> writ.action.v3alpha.Target
-	23, // 1: writ.action.v3alpha.CreateTargetResponse.details:type_name -> writ.object.v3alpha.Details
-	24, // 2: writ.action.v3alpha.PatchTargetRequest.target:type_name -> writ.action.v3alpha.PatchTarget
-	23, // 3: writ.action.v3alpha.PatchTargetResponse.details:type_name -> writ.object.v3alpha.Details
-	23, // 4: writ.action.v3alpha.DeleteTargetResponse.details:type_name -> writ.object.v3alpha.Details
-	25, // 5: writ.action.v3alpha.GetTargetResponse.target:type_name -> writ.action.v3alpha.GetTarget
-	26, // 6: writ.action.v3alpha.SearchTargetsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	27, // 7: writ.action.v3alpha.SearchTargetsRequest.sorting_column:type_name -> writ.action.v3alpha.TargetFieldName
-	28, // 8: writ.action.v3alpha.SearchTargetsRequest.filters:type_name -> writ.action.v3alpha.TargetSearchFilter
-	29, // 9: writ.action.v3alpha.SearchTargetsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	27, // 10: writ.action.v3alpha.SearchTargetsResponse.sorting_column:type_name -> writ.action.v3alpha.TargetFieldName
-	25, // 11: writ.action.v3alpha.SearchTargetsResponse.result:type_name -> writ.action.v3alpha.GetTarget
-	30, // 12: writ.action.v3alpha.PutExecutionRequest.execution:type_name -> writ.action.v3alpha.Execution
-	23, // 13: writ.action.v3alpha.PutExecutionResponse.details:type_name -> writ.object.v3alpha.Details
-	23, // 14: writ.action.v3alpha.DeleteExecutionResponse.details:type_name -> writ.object.v3alpha.Details
-	26, // 15: writ.action.v3alpha.SearchExecutionsRequest.query:type_name -> writ.object.v3alpha.ListQuery
-	31, // 16: writ.action.v3alpha.SearchExecutionsRequest.filters:type_name -> writ.action.v3alpha.ExecutionSearchFilter
-	29, // 17: writ.action.v3alpha.SearchExecutionsResponse.details:type_name -> writ.object.v3alpha.ListDetails
-	32, // 18: writ.action.v3alpha.SearchExecutionsResponse.result:type_name -> writ.action.v3alpha.GetExecution
-	0,  // 19: writ.action.v3alpha.ServiceActions.CreateTarget:input_type -> writ.action.v3alpha.CreateTargetRequest
-	2,  // 20: writ.action.v3alpha.ServiceActions.PatchTarget:input_type -> writ.action.v3alpha.PatchTargetRequest
-	4,  // 21: writ.action.v3alpha.ServiceActions.DeleteTarget:input_type -> writ.action.v3alpha.DeleteTargetRequest
-	6,  // 22: writ.action.v3alpha.ServiceActions.GetTarget:input_type -> writ.action.v3alpha.GetTargetRequest
-	8,  // 23: writ.action.v3alpha.ServiceActions.SearchTargets:input_type -> writ.action.v3alpha.SearchTargetsRequest
-	10, // 24: writ.action.v3alpha.ServiceActions.PutExecution:input_type -> writ.action.v3alpha.PutExecutionRequest
-	12, // 25: writ.action.v3alpha.ServiceActions.DeleteExecution:input_type -> writ.action.v3alpha.DeleteExecutionRequest
-	14, // 26: writ.action.v3alpha.ServiceActions.SearchExecutions:input_type -> writ.action.v3alpha.SearchExecutionsRequest
-	16, // 27: writ.action.v3alpha.ServiceActions.ListAvailableExecutionFunctions:input_type -> writ.action.v3alpha.ListAvailableExecutionFunctionsRequest
-	18, // 28: writ.action.v3alpha.ServiceActions.ListAvailableExecutionMethods:input_type -> writ.action.v3alpha.ListAvailableExecutionMethodsRequest
-	20, // 29: writ.action.v3alpha.ServiceActions.ListAvailableExecutionServices:input_type -> writ.action.v3alpha.ListAvailableExecutionServicesRequest
-	1,  // 30: writ.action.v3alpha.ServiceActions.CreateTarget:output_type -> writ.action.v3alpha.CreateTargetResponse
-	3,  // 31: writ.action.v3alpha.ServiceActions.PatchTarget:output_type -> writ.action.v3alpha.PatchTargetResponse
-	5,  // 32: writ.action.v3alpha.ServiceActions.DeleteTarget:output_type -> writ.action.v3alpha.DeleteTargetResponse
-	7,  // 33: writ.action.v3alpha.ServiceActions.GetTarget:output_type -> writ.action.v3alpha.GetTargetResponse
-	9,  // 34: writ.action.v3alpha.ServiceActions.SearchTargets:output_type -> writ.action.v3alpha.SearchTargetsResponse
-	11, // 35: writ.action.v3alpha.ServiceActions.PutExecution:output_type -> writ.action.v3alpha.PutExecutionResponse
-	13, // 36: writ.action.v3alpha.ServiceActions.DeleteExecution:output_type -> writ.action.v3alpha.DeleteExecutionResponse
-	15, // 37: writ.action.v3alpha.ServiceActions.SearchExecutions:output_type -> writ.action.v3alpha.SearchExecutionsResponse
-	17, // 38: writ.action.v3alpha.ServiceActions.ListAvailableExecutionFunctions:output_type -> writ.action.v3alpha.ListAvailableExecutionFunctionsResponse
-	19, // 39: writ.action.v3alpha.ServiceActions.ListAvailableExecutionMethods:output_type -> writ.action.v3alpha.ListAvailableExecutionMethodsResponse
-	21, // 40: writ.action.v3alpha.ServiceActions.ListAvailableExecutionServices:output_type -> writ.action.v3alpha.ListAvailableExecutionServicesResponse
-	30, // [30:41] is the sub-list for method output_type
-	19, // [19:30] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	27, // 0: writ.action.v3alpha.CreateTargetRequest.target:type_name -> writ.action.v3alpha.Target
+	28, // 1: writ.action.v3alpha.CreateTargetResponse.details:type_name -> writ.object.v3alpha.Details
+	29, // 2: writ.action.v3alpha.PatchTargetRequest.target:type_name -> writ.action.v3alpha.PatchTarget
+	28, // 3: writ.action.v3alpha.PatchTargetResponse.details:type_name -> writ.object.v3alpha.Details
+	28, // 4: writ.action.v3alpha.DeleteTargetResponse.details:type_name -> writ.object.v3alpha.Details
+	30, // 5: writ.action.v3alpha.GetTargetResponse.target:type_name -> writ.action.v3alpha.GetTarget
+	31, // 6: writ.action.v3alpha.SearchTargetsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	32, // 7: writ.action.v3alpha.SearchTargetsRequest.sorting_column:type_name -> writ.action.v3alpha.TargetFieldName
+	33, // 8: writ.action.v3alpha.SearchTargetsRequest.filters:type_name -> writ.action.v3alpha.TargetSearchFilter
+	34, // 9: writ.action.v3alpha.SearchTargetsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	32, // 10: writ.action.v3alpha.SearchTargetsResponse.sorting_column:type_name -> writ.action.v3alpha.TargetFieldName
+	30, // 11: writ.action.v3alpha.SearchTargetsResponse.result:type_name -> writ.action.v3alpha.GetTarget
+	11, // 12: writ.action.v3alpha.RotateSigningKeyRequest.rotation:type_name -> writ.action.v3alpha.SigningKeyRotation
+	35, // 13: writ.action.v3alpha.SigningKeyRotation.overlap:type_name -> google.protobuf.Duration
+	28, // 14: writ.action.v3alpha.RotateSigningKeyResponse.details:type_name -> writ.object.v3alpha.Details
+	36, // 15: writ.action.v3alpha.TestTargetRequest.condition:type_name -> writ.action.v3alpha.Condition
+	35, // 16: writ.action.v3alpha.TestTargetResponse.duration:type_name -> google.protobuf.Duration
+	37, // 17: writ.action.v3alpha.PutExecutionRequest.execution:type_name -> writ.action.v3alpha.Execution
+	28, // 18: writ.action.v3alpha.PutExecutionResponse.details:type_name -> writ.object.v3alpha.Details
+	28, // 19: writ.action.v3alpha.DeleteExecutionResponse.details:type_name -> writ.object.v3alpha.Details
+	31, // 20: writ.action.v3alpha.SearchExecutionsRequest.query:type_name -> writ.object.v3alpha.ListQuery
+	38, // 21: writ.action.v3alpha.SearchExecutionsRequest.filters:type_name -> writ.action.v3alpha.ExecutionSearchFilter
+	34, // 22: writ.action.v3alpha.SearchExecutionsResponse.details:type_name -> writ.object.v3alpha.ListDetails
+	39, // 23: writ.action.v3alpha.SearchExecutionsResponse.result:type_name -> writ.action.v3alpha.GetExecution
+	0,  // 24: writ.action.v3alpha.ServiceActions.CreateTarget:input_type -> writ.action.v3alpha.CreateTargetRequest
+	2,  // 25: writ.action.v3alpha.ServiceActions.PatchTarget:input_type -> writ.action.v3alpha.PatchTargetRequest
+	4,  // 26: writ.action.v3alpha.ServiceActions.DeleteTarget:input_type -> writ.action.v3alpha.DeleteTargetRequest
+	6,  // 27: writ.action.v3alpha.ServiceActions.GetTarget:input_type -> writ.action.v3alpha.GetTargetRequest
+	8,  // 28: writ.action.v3alpha.ServiceActions.SearchTargets:input_type -> writ.action.v3alpha.SearchTargetsRequest
+	10, // 29: writ.action.v3alpha.ServiceActions.RotateSigningKey:input_type -> writ.action.v3alpha.RotateSigningKeyRequest
+	13, // 30: writ.action.v3alpha.ServiceActions.TestTarget:input_type -> writ.action.v3alpha.TestTargetRequest
+	15, // 31: writ.action.v3alpha.ServiceActions.PutExecution:input_type -> writ.action.v3alpha.PutExecutionRequest
+	17, // 32: writ.action.v3alpha.ServiceActions.DeleteExecution:input_type -> writ.action.v3alpha.DeleteExecutionRequest
+	19, // 33: writ.action.v3alpha.ServiceActions.SearchExecutions:input_type -> writ.action.v3alpha.SearchExecutionsRequest
+	21, // 34: writ.action.v3alpha.ServiceActions.ListAvailableExecutionFunctions:input_type -> writ.action.v3alpha.ListAvailableExecutionFunctionsRequest
+	23, // 35: writ.action.v3alpha.ServiceActions.ListAvailableExecutionMethods:input_type -> writ.action.v3alpha.ListAvailableExecutionMethodsRequest
+	25, // 36: writ.action.v3alpha.ServiceActions.ListAvailableExecutionServices:input_type -> writ.action.v3alpha.ListAvailableExecutionServicesRequest
+	1,  // 37: writ.action.v3alpha.ServiceActions.CreateTarget:output_type -> writ.action.v3alpha.CreateTargetResponse
+	3,  // 38: writ.action.v3alpha.ServiceActions.PatchTarget:output_type -> writ.action.v3alpha.PatchTargetResponse
+	5,  // 39: writ.action.v3alpha.ServiceActions.DeleteTarget:output_type -> writ.action.v3alpha.DeleteTargetResponse
+	7,  // 40: writ.action.v3alpha.ServiceActions.GetTarget:output_type -> writ.action.v3alpha.GetTargetResponse
+	9,  // 41: writ.action.v3alpha.ServiceActions.SearchTargets:output_type -> writ.action.v3alpha.SearchTargetsResponse
+	12, // 42: writ.action.v3alpha.ServiceActions.RotateSigningKey:output_type -> writ.action.v3alpha.RotateSigningKeyResponse
+	14, // 43: writ.action.v3alpha.ServiceActions.TestTarget:output_type -> writ.action.v3alpha.TestTargetResponse
+	16, // 44: writ.action.v3alpha.ServiceActions.PutExecution:output_type -> writ.action.v3alpha.PutExecutionResponse
+	18, // 45: writ.action.v3alpha.ServiceActions.DeleteExecution:output_type -> writ.action.v3alpha.DeleteExecutionResponse
+	20, // 46: writ.action.v3alpha.ServiceActions.SearchExecutions:output_type -> writ.action.v3alpha.SearchExecutionsResponse
+	22, // 47: writ.action.v3alpha.ServiceActions.ListAvailableExecutionFunctions:output_type -> writ.action.v3alpha.ListAvailableExecutionFunctionsResponse
+	24, // 48: writ.action.v3alpha.ServiceActions.ListAvailableExecutionMethods:output_type -> writ.action.v3alpha.ListAvailableExecutionMethodsResponse
+	26, // 49: writ.action.v3alpha.ServiceActions.ListAvailableExecutionServices:output_type -> writ.action.v3alpha.ListAvailableExecutionServicesResponse
+	37, // [37:50] is the sub-list for method output_type
+	24, // [24:37] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_writ_action_v3alpha_action_service_proto_init() }
@@ -1265,7 +1620,7 @@ func file_writ_action_v3alpha_action_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_action_v3alpha_action_service_proto_rawDesc), len(file_writ_action_v3alpha_action_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

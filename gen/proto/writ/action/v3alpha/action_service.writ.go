@@ -9,6 +9,7 @@ import (
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	wire "github.com/writ-id/writ/impl/core/wire"
 	grpc "google.golang.org/grpc"
+	strconv "strconv"
 )
 
 // serviceActionsChained runs a chain around every method of a ServiceActionsServer.
@@ -46,6 +47,18 @@ var infoServiceActionsSearchTargets = &grpc.UnaryServerInfo{FullMethod: ServiceA
 
 func (s *serviceActionsChained) SearchTargets(ctx context.Context, req *SearchTargetsRequest) (*SearchTargetsResponse, error) {
 	return wire.Call(ctx, s.chain, infoServiceActionsSearchTargets, req, s.server.SearchTargets)
+}
+
+var infoServiceActionsRotateSigningKey = &grpc.UnaryServerInfo{FullMethod: ServiceActions_RotateSigningKey_FullMethodName}
+
+func (s *serviceActionsChained) RotateSigningKey(ctx context.Context, req *RotateSigningKeyRequest) (*RotateSigningKeyResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceActionsRotateSigningKey, req, s.server.RotateSigningKey)
+}
+
+var infoServiceActionsTestTarget = &grpc.UnaryServerInfo{FullMethod: ServiceActions_TestTarget_FullMethodName}
+
+func (s *serviceActionsChained) TestTarget(ctx context.Context, req *TestTargetRequest) (*TestTargetResponse, error) {
+	return wire.Call(ctx, s.chain, infoServiceActionsTestTarget, req, s.server.TestTarget)
 }
 
 var infoServiceActionsPutExecution = &grpc.UnaryServerInfo{FullMethod: ServiceActions_PutExecution_FullMethodName}
@@ -168,6 +181,34 @@ func MountServiceActions(t *wire.Transports, server ServiceActionsServer, chain 
 			return nil, err
 		}
 		return s.SearchTargets(ctx, req)
+	})
+	t.Web(ServiceActions_RotateSigningKey_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_RotateSigningKey_FullMethodName, s.RotateSigningKey, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/targets/{id}/_rotate_signing_key", Method: ServiceActions_RotateSigningKey_FullMethodName,
+		Body: "rotation", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &RotateSigningKeyRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Rotation))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.RotateSigningKey(ctx, req)
+	})
+	t.Web(ServiceActions_TestTarget_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_TestTarget_FullMethodName, s.TestTarget, t.WebOptions...))
+	t.REST(&wire.Route{
+		Verb: "POST", Pattern: "/resources/v3alpha/targets/{id}/_test", Method: ServiceActions_TestTarget_FullMethodName,
+		Body: "condition", Without: "",
+	}, func(ctx context.Context, in *wire.Input) (wire.Appender, error) {
+		req := &TestTargetRequest{}
+		in.NoQuery()
+		in.Message(wire.Set(&req.Condition))
+		req.Id = in.Path("id")
+		if err := in.Err(); err != nil {
+			return nil, err
+		}
+		return s.TestTarget(ctx, req)
 	})
 	t.Web(ServiceActions_PutExecution_FullMethodName, connect.NewUnaryHandlerSimple(ServiceActions_PutExecution_FullMethodName, s.PutExecution, t.WebOptions...))
 	t.REST(&wire.Route{
@@ -295,6 +336,9 @@ func (m *CreateTargetResponse) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}
+	b = append(b, "\"signingKey\":"...)
+	b = wire.AppendString(b, m.GetSigningKey())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -510,6 +554,155 @@ func (m *SearchTargetsResponse) AppendJSON(b []byte) []byte {
 		b = v.AppendJSON(b)
 	}
 	b = append(b, ']')
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *RotateSigningKeyRequest) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	if v := m.GetRotation(); v != nil {
+		b = append(b, "\"rotation\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *RotateSigningKeyRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "rotation":
+			o.Once(1)
+			m.Rotation = wire.ReadMessage[SigningKeyRotation](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *SigningKeyRotation) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetOverlap(); v != nil {
+		b = append(b, "\"overlap\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *SigningKeyRotation) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "overlap":
+			o.Once(0)
+			m.Overlap = r.Duration()
+		default:
+			o.Unknown()
+		}
+	}
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *RotateSigningKeyResponse) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetDetails(); v != nil {
+		b = append(b, "\"details\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"signingKey\":"...)
+	b = wire.AppendString(b, m.GetSigningKey())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TestTargetRequest) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"id\":"...)
+	b = wire.AppendString(b, m.GetId())
+	b = append(b, ',')
+	if v := m.GetCondition(); v != nil {
+		b = append(b, "\"condition\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// ReadJSON implements wire.Decoder.
+func (m *TestTargetRequest) ReadJSON(r *wire.Reader) {
+	for o := r.Object(); o.Next(); {
+		switch string(o.Name) {
+		case "id":
+			o.Once(0)
+			m.Id = r.String()
+		case "condition":
+			o.Once(1)
+			m.Condition = wire.ReadMessage[Condition](r)
+		default:
+			o.Unknown()
+		}
+	}
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *TestTargetResponse) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"callId\":"...)
+	b = wire.AppendString(b, m.GetCallId())
+	b = append(b, ',')
+	b = append(b, "\"requestBody\":"...)
+	b = wire.AppendString(b, m.GetRequestBody())
+	b = append(b, ',')
+	b = append(b, "\"status\":"...)
+	b = strconv.AppendInt(b, int64(m.GetStatus()), 10)
+	b = append(b, ',')
+	b = append(b, "\"responseBody\":"...)
+	b = wire.AppendString(b, m.GetResponseBody())
+	b = append(b, ',')
+	if v := m.GetDuration(); v != nil {
+		b = append(b, "\"duration\":"...)
+		b = wire.AppendDuration(b, v)
+		b = append(b, ',')
+	}
+	b = append(b, "\"error\":"...)
+	b = wire.AppendString(b, m.GetError())
 	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]

@@ -28,6 +28,8 @@ const (
 	ServiceActions_DeleteTarget_FullMethodName                    = "/writ.action.v3alpha.ServiceActions/DeleteTarget"
 	ServiceActions_GetTarget_FullMethodName                       = "/writ.action.v3alpha.ServiceActions/GetTarget"
 	ServiceActions_SearchTargets_FullMethodName                   = "/writ.action.v3alpha.ServiceActions/SearchTargets"
+	ServiceActions_RotateSigningKey_FullMethodName                = "/writ.action.v3alpha.ServiceActions/RotateSigningKey"
+	ServiceActions_TestTarget_FullMethodName                      = "/writ.action.v3alpha.ServiceActions/TestTarget"
 	ServiceActions_PutExecution_FullMethodName                    = "/writ.action.v3alpha.ServiceActions/PutExecution"
 	ServiceActions_DeleteExecution_FullMethodName                 = "/writ.action.v3alpha.ServiceActions/DeleteExecution"
 	ServiceActions_SearchExecutions_FullMethodName                = "/writ.action.v3alpha.ServiceActions/SearchExecutions"
@@ -42,7 +44,8 @@ const (
 //
 // ServiceActions manages the targets and executions of an instance.
 type ServiceActionsClient interface {
-	// Registers an endpoint that executions can call.
+	// Registers an endpoint that executions can call. The answer has the key that calls
+	// to it are signed with (Standard Webhooks).
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because
 	// names are unique in the instance.
@@ -57,6 +60,12 @@ type ServiceActionsClient interface {
 	// Searches the targets of the instance. The filters of the list combine with
 	// AND; an empty list finds all.
 	SearchTargets(ctx context.Context, in *SearchTargetsRequest, opts ...grpc.CallOption) (*SearchTargetsResponse, error)
+	// Makes a new key to sign calls to a target with. For a while both sign, so that the
+	// receiver can be given the new one without losing a call.
+	RotateSigningKey(ctx context.Context, in *RotateSigningKeyRequest, opts ...grpc.CallOption) (*RotateSigningKeyResponse, error)
+	// Calls a target once with a sample of what a condition sends, and answers with what
+	// came back. It changes nothing, whatever the answer of the target is.
+	TestTarget(ctx context.Context, in *TestTargetRequest, opts ...grpc.CallOption) (*TestTargetResponse, error)
 	// Creates the execution of a condition (201) or replaces its targets and
 	// includes (200). Repeating the call is safe.
 	PutExecution(ctx context.Context, in *PutExecutionRequest, opts ...grpc.CallOption) (*PutExecutionResponse, error)
@@ -131,6 +140,26 @@ func (c *serviceActionsClient) SearchTargets(ctx context.Context, in *SearchTarg
 	return out, nil
 }
 
+func (c *serviceActionsClient) RotateSigningKey(ctx context.Context, in *RotateSigningKeyRequest, opts ...grpc.CallOption) (*RotateSigningKeyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RotateSigningKeyResponse)
+	err := c.cc.Invoke(ctx, ServiceActions_RotateSigningKey_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *serviceActionsClient) TestTarget(ctx context.Context, in *TestTargetRequest, opts ...grpc.CallOption) (*TestTargetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TestTargetResponse)
+	err := c.cc.Invoke(ctx, ServiceActions_TestTarget_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *serviceActionsClient) PutExecution(ctx context.Context, in *PutExecutionRequest, opts ...grpc.CallOption) (*PutExecutionResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PutExecutionResponse)
@@ -197,7 +226,8 @@ func (c *serviceActionsClient) ListAvailableExecutionServices(ctx context.Contex
 //
 // ServiceActions manages the targets and executions of an instance.
 type ServiceActionsServer interface {
-	// Registers an endpoint that executions can call.
+	// Registers an endpoint that executions can call. The answer has the key that calls
+	// to it are signed with (Standard Webhooks).
 	//
 	// Not repeat-safe by itself, but a repeated call is refused with 409 because
 	// names are unique in the instance.
@@ -212,6 +242,12 @@ type ServiceActionsServer interface {
 	// Searches the targets of the instance. The filters of the list combine with
 	// AND; an empty list finds all.
 	SearchTargets(context.Context, *SearchTargetsRequest) (*SearchTargetsResponse, error)
+	// Makes a new key to sign calls to a target with. For a while both sign, so that the
+	// receiver can be given the new one without losing a call.
+	RotateSigningKey(context.Context, *RotateSigningKeyRequest) (*RotateSigningKeyResponse, error)
+	// Calls a target once with a sample of what a condition sends, and answers with what
+	// came back. It changes nothing, whatever the answer of the target is.
+	TestTarget(context.Context, *TestTargetRequest) (*TestTargetResponse, error)
 	// Creates the execution of a condition (201) or replaces its targets and
 	// includes (200). Repeating the call is safe.
 	PutExecution(context.Context, *PutExecutionRequest) (*PutExecutionResponse, error)
@@ -250,6 +286,12 @@ func (UnimplementedServiceActionsServer) GetTarget(context.Context, *GetTargetRe
 }
 func (UnimplementedServiceActionsServer) SearchTargets(context.Context, *SearchTargetsRequest) (*SearchTargetsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SearchTargets not implemented")
+}
+func (UnimplementedServiceActionsServer) RotateSigningKey(context.Context, *RotateSigningKeyRequest) (*RotateSigningKeyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RotateSigningKey not implemented")
+}
+func (UnimplementedServiceActionsServer) TestTarget(context.Context, *TestTargetRequest) (*TestTargetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method TestTarget not implemented")
 }
 func (UnimplementedServiceActionsServer) PutExecution(context.Context, *PutExecutionRequest) (*PutExecutionResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PutExecution not implemented")
@@ -376,6 +418,42 @@ func _ServiceActions_SearchTargets_Handler(srv interface{}, ctx context.Context,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ServiceActionsServer).SearchTargets(ctx, req.(*SearchTargetsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ServiceActions_RotateSigningKey_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RotateSigningKeyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServiceActionsServer).RotateSigningKey(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServiceActions_RotateSigningKey_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServiceActionsServer).RotateSigningKey(ctx, req.(*RotateSigningKeyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ServiceActions_TestTarget_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TestTargetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ServiceActionsServer).TestTarget(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ServiceActions_TestTarget_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ServiceActionsServer).TestTarget(ctx, req.(*TestTargetRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -514,6 +592,14 @@ var ServiceActions_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SearchTargets",
 			Handler:    _ServiceActions_SearchTargets_Handler,
+		},
+		{
+			MethodName: "RotateSigningKey",
+			Handler:    _ServiceActions_RotateSigningKey_Handler,
+		},
+		{
+			MethodName: "TestTarget",
+			Handler:    _ServiceActions_TestTarget_Handler,
 		},
 		{
 			MethodName: "PutExecution",

@@ -420,7 +420,7 @@ func (*PatchTarget_InterruptOnError) isPatchTarget_ExecutionType() {}
 // RestWebhook calls an endpoint and looks at the status of its response only.
 type RestWebhook struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The endpoint's absolute URL.
+	// The endpoint's absolute URL, http or https and without credentials.
 	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -466,7 +466,7 @@ func (x *RestWebhook) GetUrl() string {
 // RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The endpoint's absolute URL.
+	// The endpoint's absolute URL, http or https and without credentials.
 	Url           string `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -710,7 +710,7 @@ var File_writ_action_v3alpha_target_proto protoreflect.FileDescriptor
 
 const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\n" +
-	" writ/action/v3alpha/target.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xb9\x03\n" +
+	" writ/action/v3alpha/target.proto\x12\x13writ.action.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xbb\x03\n" +
 	"\x06Target\x12\x1e\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04name\x12E\n" +
@@ -718,8 +718,8 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x15rest_request_response\x18\x03 \x01(\v2(.writ.action.v3alpha.RestRequestResponseH\x00R\x13restRequestResponse\x12E\n" +
 	"\atimeout\x18\x04 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xc8\x01\x01\xaa\x01\a\"\x03\b\x8e\x02*\x00R\atimeout\x12\x1b\n" +
 	"\bis_async\x18\x05 \x01(\bH\x01R\aisAsync\x12.\n" +
-	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\x1d\xea\xc7\x18\x19\n" +
-	"\atargets\x1a\x06target\"\x06targetB#\n" +
+	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\x1f\xea\xc7\x18\x1b\n" +
+	"\atargets\x1a\x06target\"\x06targetx\x01B#\n" +
 	"\vtarget_type\x12\x14\xbaH\x02\b\x01\x8a\xc8\x18\vtarget_typeB\x10\n" +
 	"\x0eexecution_type\"\xb2\x03\n" +
 	"\vPatchTarget\x12#\n" +
@@ -733,13 +733,11 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\v\xf2\xc7\x18\atargetsB\x1e\n" +
 	"\vtarget_type\x12\x0f\x8a\xc8\x18\vtarget_typeB\x10\n" +
 	"\x0eexecution_typeB\a\n" +
-	"\x05_name\".\n" +
-	"\vRestWebhook\x12\x1f\n" +
-	"\x03url\x18\x01 \x01(\tB\r\xbaH\n" +
-	"r\b\x10\x01\x18\xe8\a\x88\x01\x01R\x03url\"6\n" +
-	"\x13RestRequestResponse\x12\x1f\n" +
-	"\x03url\x18\x01 \x01(\tB\r\xbaH\n" +
-	"r\b\x10\x01\x18\xe8\a\x88\x01\x01R\x03url\"\x95\x01\n" +
+	"\x05_name\"M\n" +
+	"\vRestWebhook\x12>\n" +
+	"\x03url\x18\x01 \x01(\tB,\xbaH)r'\x10\x01\x18\xe8\a2\x1d^https?://[^/?#@]+([/?#].*)?$\x88\x01\x01R\x03url\"U\n" +
+	"\x13RestRequestResponse\x12>\n" +
+	"\x03url\x18\x01 \x01(\tB,\xbaH)r'\x10\x01\x18\xe8\a2\x1d^https?://[^/?#@]+([/?#].*)?$\x88\x01\x01R\x03url\"\x95\x01\n" +
 	"\tGetTarget\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12;\n" +
 	"\x06target\x18\x02 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target:\v\xf2\xc7\x18\atargets\"\x9d\x01\n" +

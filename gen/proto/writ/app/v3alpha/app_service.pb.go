@@ -3451,11 +3451,11 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x04type\x18\x06 \x01(\v2\x1f.writ.app.v3alpha.AppTypeFilterH\x00R\x04typeB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"C\n" +
 	"\x10CreateAppRequest\x12/\n" +
-	"\x03app\x18\x02 \x01(\v2\x15.writ.app.v3alpha.AppB\x06\xbaH\x03\xc8\x01\x01R\x03app\"\x95\x01\n" +
+	"\x03app\x18\x02 \x01(\v2\x15.writ.app.v3alpha.AppB\x06\xbaH\x03\xc8\x01\x01R\x03app\"\x9b\x01\n" +
 	"\x11CreateAppResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1b\n" +
-	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12#\n" +
-	"\rclient_secret\x18\x03 \x01(\tR\fclientSecret\"c\n" +
+	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12)\n" +
+	"\rclient_secret\x18\x03 \x01(\tB\x04\xe0\xc1\x18\x01R\fclientSecret\"c\n" +
 	"\x0fPatchAppRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x124\n" +
@@ -3504,17 +3504,17 @@ const file_writ_app_v3alpha_app_service_proto_rawDesc = "" +
 	"\x17RegenerateSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12<\n" +
-	"\brotation\x18\x02 \x01(\v2 .writ.app.v3alpha.SecretRotationR\brotation\"\x7f\n" +
+	"\brotation\x18\x02 \x01(\v2 .writ.app.v3alpha.SecretRotationR\brotation\"\x85\x01\n" +
 	"\x18RegenerateSecretResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12#\n" +
-	"\rclient_secret\x18\x02 \x01(\tR\fclientSecret\"l\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12)\n" +
+	"\rclient_secret\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\fclientSecret\"l\n" +
 	"\x13CreateAppKeyRequest\x12!\n" +
 	"\x06app_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x05appId\x122\n" +
-	"\x03key\x18\x02 \x01(\v2\x18.writ.app.v3alpha.AppKeyB\x06\xbaH\x03\xc8\x01\x01R\x03key\"w\n" +
+	"\x03key\x18\x02 \x01(\v2\x18.writ.app.v3alpha.AppKeyB\x06\xbaH\x03\xc8\x01\x01R\x03key\"}\n" +
 	"\x14CreateAppKeyResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1f\n" +
-	"\vkey_details\x18\x02 \x01(\fR\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12%\n" +
+	"\vkey_details\x18\x02 \x01(\fB\x04\xe0\xc1\x18\x01R\n" +
 	"keyDetails\"T\n" +
 	"\x13DeleteAppKeyRequest\x12!\n" +
 	"\x06app_id\x18\x01 \x01(\tB\n" +

@@ -813,6 +813,52 @@ func (x *TargetChanged) GetInterruptOnError() bool {
 	return false
 }
 
+// TargetKeyRotated is appended when a target gets another key to sign calls with.
+type TargetKeyRotated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Until when the key before it signs too.
+	OldKeyUntil   *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=old_key_until,json=oldKeyUntil,proto3" json:"old_key_until,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TargetKeyRotated) Reset() {
+	*x = TargetKeyRotated{}
+	mi := &file_writ_event_v1_event_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TargetKeyRotated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TargetKeyRotated) ProtoMessage() {}
+
+func (x *TargetKeyRotated) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_event_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TargetKeyRotated.ProtoReflect.Descriptor instead.
+func (*TargetKeyRotated) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TargetKeyRotated) GetOldKeyUntil() *timestamppb.Timestamp {
+	if x != nil {
+		return x.OldKeyUntil
+	}
+	return nil
+}
+
 // TargetRemoved is appended when a target is deleted.
 type TargetRemoved struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -822,7 +868,7 @@ type TargetRemoved struct {
 
 func (x *TargetRemoved) Reset() {
 	*x = TargetRemoved{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[9]
+	mi := &file_writ_event_v1_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +880,7 @@ func (x *TargetRemoved) String() string {
 func (*TargetRemoved) ProtoMessage() {}
 
 func (x *TargetRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[9]
+	mi := &file_writ_event_v1_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +893,7 @@ func (x *TargetRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TargetRemoved.ProtoReflect.Descriptor instead.
 func (*TargetRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{9}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{10}
 }
 
 // ExecutionSet is appended when an execution is created or changed, also when
@@ -864,7 +910,7 @@ type ExecutionSet struct {
 
 func (x *ExecutionSet) Reset() {
 	*x = ExecutionSet{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[10]
+	mi := &file_writ_event_v1_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -876,7 +922,7 @@ func (x *ExecutionSet) String() string {
 func (*ExecutionSet) ProtoMessage() {}
 
 func (x *ExecutionSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[10]
+	mi := &file_writ_event_v1_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -889,7 +935,7 @@ func (x *ExecutionSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionSet.ProtoReflect.Descriptor instead.
 func (*ExecutionSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{10}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecutionSet) GetTargets() []string {
@@ -915,7 +961,7 @@ type ExecutionRemoved struct {
 
 func (x *ExecutionRemoved) Reset() {
 	*x = ExecutionRemoved{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[11]
+	mi := &file_writ_event_v1_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -927,7 +973,7 @@ func (x *ExecutionRemoved) String() string {
 func (*ExecutionRemoved) ProtoMessage() {}
 
 func (x *ExecutionRemoved) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[11]
+	mi := &file_writ_event_v1_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -940,7 +986,7 @@ func (x *ExecutionRemoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecutionRemoved.ProtoReflect.Descriptor instead.
 func (*ExecutionRemoved) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{11}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{12}
 }
 
 // SystemFeaturesSet is appended when flags of the system are set.
@@ -954,7 +1000,7 @@ type SystemFeaturesSet struct {
 
 func (x *SystemFeaturesSet) Reset() {
 	*x = SystemFeaturesSet{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[12]
+	mi := &file_writ_event_v1_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1012,7 @@ func (x *SystemFeaturesSet) String() string {
 func (*SystemFeaturesSet) ProtoMessage() {}
 
 func (x *SystemFeaturesSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[12]
+	mi := &file_writ_event_v1_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1025,7 @@ func (x *SystemFeaturesSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SystemFeaturesSet.ProtoReflect.Descriptor instead.
 func (*SystemFeaturesSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{12}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SystemFeaturesSet) GetFlags() map[string]bool {
@@ -998,7 +1044,7 @@ type SystemFeaturesReset struct {
 
 func (x *SystemFeaturesReset) Reset() {
 	*x = SystemFeaturesReset{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[13]
+	mi := &file_writ_event_v1_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1056,7 @@ func (x *SystemFeaturesReset) String() string {
 func (*SystemFeaturesReset) ProtoMessage() {}
 
 func (x *SystemFeaturesReset) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[13]
+	mi := &file_writ_event_v1_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1069,7 @@ func (x *SystemFeaturesReset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SystemFeaturesReset.ProtoReflect.Descriptor instead.
 func (*SystemFeaturesReset) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{13}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{14}
 }
 
 // InstanceFeaturesSet is appended when flags of an instance are set.
@@ -1037,7 +1083,7 @@ type InstanceFeaturesSet struct {
 
 func (x *InstanceFeaturesSet) Reset() {
 	*x = InstanceFeaturesSet{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[14]
+	mi := &file_writ_event_v1_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1095,7 @@ func (x *InstanceFeaturesSet) String() string {
 func (*InstanceFeaturesSet) ProtoMessage() {}
 
 func (x *InstanceFeaturesSet) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[14]
+	mi := &file_writ_event_v1_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1108,7 @@ func (x *InstanceFeaturesSet) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceFeaturesSet.ProtoReflect.Descriptor instead.
 func (*InstanceFeaturesSet) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{14}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InstanceFeaturesSet) GetFlags() map[string]bool {
@@ -1081,7 +1127,7 @@ type InstanceFeaturesReset struct {
 
 func (x *InstanceFeaturesReset) Reset() {
 	*x = InstanceFeaturesReset{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[15]
+	mi := &file_writ_event_v1_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1139,7 @@ func (x *InstanceFeaturesReset) String() string {
 func (*InstanceFeaturesReset) ProtoMessage() {}
 
 func (x *InstanceFeaturesReset) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[15]
+	mi := &file_writ_event_v1_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1152,54 @@ func (x *InstanceFeaturesReset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceFeaturesReset.ProtoReflect.Descriptor instead.
 func (*InstanceFeaturesReset) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{15}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{16}
+}
+
+// ExecutionsSkipped is appended when an owner makes a call without the executions that
+// would run around it (writ-skip-executions). It belongs to the method.
+type ExecutionsSkipped struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The method that was called, /<package>.<Service>/<Method>.
+	Method        string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExecutionsSkipped) Reset() {
+	*x = ExecutionsSkipped{}
+	mi := &file_writ_event_v1_event_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExecutionsSkipped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExecutionsSkipped) ProtoMessage() {}
+
+func (x *ExecutionsSkipped) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_event_v1_event_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExecutionsSkipped.ProtoReflect.Descriptor instead.
+func (*ExecutionsSkipped) Descriptor() ([]byte, []int) {
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *ExecutionsSkipped) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
 }
 
 // PreUserinfo is what the targets of function.preuserinfo receive before
@@ -1123,7 +1216,7 @@ type PreUserinfo struct {
 
 func (x *PreUserinfo) Reset() {
 	*x = PreUserinfo{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[16]
+	mi := &file_writ_event_v1_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1135,7 +1228,7 @@ func (x *PreUserinfo) String() string {
 func (*PreUserinfo) ProtoMessage() {}
 
 func (x *PreUserinfo) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[16]
+	mi := &file_writ_event_v1_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1148,7 +1241,7 @@ func (x *PreUserinfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreUserinfo.ProtoReflect.Descriptor instead.
 func (*PreUserinfo) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{16}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PreUserinfo) GetFunction() string {
@@ -1179,7 +1272,7 @@ type PreAccessToken struct {
 
 func (x *PreAccessToken) Reset() {
 	*x = PreAccessToken{}
-	mi := &file_writ_event_v1_event_proto_msgTypes[17]
+	mi := &file_writ_event_v1_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1191,7 +1284,7 @@ func (x *PreAccessToken) String() string {
 func (*PreAccessToken) ProtoMessage() {}
 
 func (x *PreAccessToken) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_event_v1_event_proto_msgTypes[17]
+	mi := &file_writ_event_v1_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1204,7 +1297,7 @@ func (x *PreAccessToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreAccessToken.ProtoReflect.Descriptor instead.
 func (*PreAccessToken) Descriptor() ([]byte, []int) {
-	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{17}
+	return file_writ_event_v1_event_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PreAccessToken) GetFunction() string {
@@ -1318,7 +1411,10 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\f_target_typeB\x06\n" +
 	"\x04_urlB\v\n" +
 	"\t_is_asyncB\x15\n" +
-	"\x13_interrupt_on_error\"1\n" +
+	"\x13_interrupt_on_error\"\x8f\x01\n" +
+	"\x10TargetKeyRotated\x12Y\n" +
+	"\rold_key_until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x19\xfa\xc7\x18\x15old_signing_key_untilR\voldKeyUntil: \xd2\xc1\x18\x1c\n" +
+	"\x12target.key.rotated\x12\x06target\"1\n" +
 	"\rTargetRemoved: \xd2\xc1\x18\x18\n" +
 	"\x0etarget.removed\x12\x06target\x98\xc8\x18\x01\"d\n" +
 	"\fExecutionSet\x12\x18\n" +
@@ -1344,7 +1440,10 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\bR\x05value:\x028\x01:#\xd2\xc1\x18\x1f\n" +
 	"\x14feature.instance.set\x12\afeature\">\n" +
 	"\x15InstanceFeaturesReset:%\xd2\xc1\x18!\n" +
-	"\x16feature.instance.reset\x12\afeature\"q\n" +
+	"\x16feature.instance.reset\x12\afeature\"O\n" +
+	"\x11ExecutionsSkipped\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method:\"\xd2\xc1\x18\x1e\n" +
+	"\x11execution.skipped\x12\texecution\"q\n" +
 	"\vPreUserinfo\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\tR\bfunction\x123\n" +
 	"\buserinfo\x18\x02 \x01(\v2\x17.google.protobuf.StructR\buserinfo:\x11\xda\xc1\x18\r\n" +
@@ -1366,7 +1465,7 @@ func file_writ_event_v1_event_proto_rawDescGZIP() []byte {
 	return file_writ_event_v1_event_proto_rawDescData
 }
 
-var file_writ_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_writ_event_v1_event_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_writ_event_v1_event_proto_goTypes = []any{
 	(*InstanceAdded)(nil),         // 0: writ.event.v1.InstanceAdded
 	(*OrgAdded)(nil),              // 1: writ.event.v1.OrgAdded
@@ -1377,34 +1476,37 @@ var file_writ_event_v1_event_proto_goTypes = []any{
 	(*PATRemoved)(nil),            // 6: writ.event.v1.PATRemoved
 	(*TargetAdded)(nil),           // 7: writ.event.v1.TargetAdded
 	(*TargetChanged)(nil),         // 8: writ.event.v1.TargetChanged
-	(*TargetRemoved)(nil),         // 9: writ.event.v1.TargetRemoved
-	(*ExecutionSet)(nil),          // 10: writ.event.v1.ExecutionSet
-	(*ExecutionRemoved)(nil),      // 11: writ.event.v1.ExecutionRemoved
-	(*SystemFeaturesSet)(nil),     // 12: writ.event.v1.SystemFeaturesSet
-	(*SystemFeaturesReset)(nil),   // 13: writ.event.v1.SystemFeaturesReset
-	(*InstanceFeaturesSet)(nil),   // 14: writ.event.v1.InstanceFeaturesSet
-	(*InstanceFeaturesReset)(nil), // 15: writ.event.v1.InstanceFeaturesReset
-	(*PreUserinfo)(nil),           // 16: writ.event.v1.PreUserinfo
-	(*PreAccessToken)(nil),        // 17: writ.event.v1.PreAccessToken
-	nil,                           // 18: writ.event.v1.SystemFeaturesSet.FlagsEntry
-	nil,                           // 19: writ.event.v1.InstanceFeaturesSet.FlagsEntry
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
-	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
+	(*TargetKeyRotated)(nil),      // 9: writ.event.v1.TargetKeyRotated
+	(*TargetRemoved)(nil),         // 10: writ.event.v1.TargetRemoved
+	(*ExecutionSet)(nil),          // 11: writ.event.v1.ExecutionSet
+	(*ExecutionRemoved)(nil),      // 12: writ.event.v1.ExecutionRemoved
+	(*SystemFeaturesSet)(nil),     // 13: writ.event.v1.SystemFeaturesSet
+	(*SystemFeaturesReset)(nil),   // 14: writ.event.v1.SystemFeaturesReset
+	(*InstanceFeaturesSet)(nil),   // 15: writ.event.v1.InstanceFeaturesSet
+	(*InstanceFeaturesReset)(nil), // 16: writ.event.v1.InstanceFeaturesReset
+	(*ExecutionsSkipped)(nil),     // 17: writ.event.v1.ExecutionsSkipped
+	(*PreUserinfo)(nil),           // 18: writ.event.v1.PreUserinfo
+	(*PreAccessToken)(nil),        // 19: writ.event.v1.PreAccessToken
+	nil,                           // 20: writ.event.v1.SystemFeaturesSet.FlagsEntry
+	nil,                           // 21: writ.event.v1.InstanceFeaturesSet.FlagsEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
+	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
 }
 var file_writ_event_v1_event_proto_depIdxs = []int32{
-	20, // 0: writ.event.v1.PATAdded.expiration_date:type_name -> google.protobuf.Timestamp
-	21, // 1: writ.event.v1.TargetAdded.timeout:type_name -> google.protobuf.Duration
-	21, // 2: writ.event.v1.TargetChanged.timeout:type_name -> google.protobuf.Duration
-	18, // 3: writ.event.v1.SystemFeaturesSet.flags:type_name -> writ.event.v1.SystemFeaturesSet.FlagsEntry
-	19, // 4: writ.event.v1.InstanceFeaturesSet.flags:type_name -> writ.event.v1.InstanceFeaturesSet.FlagsEntry
-	22, // 5: writ.event.v1.PreUserinfo.userinfo:type_name -> google.protobuf.Struct
-	22, // 6: writ.event.v1.PreAccessToken.userinfo:type_name -> google.protobuf.Struct
-	7,  // [7:7] is the sub-list for method output_type
-	7,  // [7:7] is the sub-list for method input_type
-	7,  // [7:7] is the sub-list for extension type_name
-	7,  // [7:7] is the sub-list for extension extendee
-	0,  // [0:7] is the sub-list for field type_name
+	22, // 0: writ.event.v1.PATAdded.expiration_date:type_name -> google.protobuf.Timestamp
+	23, // 1: writ.event.v1.TargetAdded.timeout:type_name -> google.protobuf.Duration
+	23, // 2: writ.event.v1.TargetChanged.timeout:type_name -> google.protobuf.Duration
+	22, // 3: writ.event.v1.TargetKeyRotated.old_key_until:type_name -> google.protobuf.Timestamp
+	20, // 4: writ.event.v1.SystemFeaturesSet.flags:type_name -> writ.event.v1.SystemFeaturesSet.FlagsEntry
+	21, // 5: writ.event.v1.InstanceFeaturesSet.flags:type_name -> writ.event.v1.InstanceFeaturesSet.FlagsEntry
+	24, // 6: writ.event.v1.PreUserinfo.userinfo:type_name -> google.protobuf.Struct
+	24, // 7: writ.event.v1.PreAccessToken.userinfo:type_name -> google.protobuf.Struct
+	8,  // [8:8] is the sub-list for method output_type
+	8,  // [8:8] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_event_proto_init() }
@@ -1422,7 +1524,7 @@ func file_writ_event_v1_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_event_v1_event_proto_rawDesc), len(file_writ_event_v1_event_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -281,6 +281,22 @@ func (m *TargetChanged) AppendJSON(b []byte) []byte {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *TargetKeyRotated) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetOldKeyUntil(); v != nil {
+		b = append(b, "\"oldKeyUntil\":"...)
+		b = wire.AppendTimestamp(b, v)
+		b = append(b, ',')
+	}
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *TargetRemoved) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	return append(b, '}')
@@ -381,6 +397,20 @@ func (m *InstanceFeaturesSet) AppendJSON(b []byte) []byte {
 // optional fields, messages and oneof members are left out.
 func (m *InstanceFeaturesReset) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
+func (m *ExecutionsSkipped) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	b = append(b, "\"method\":"...)
+	b = wire.AppendString(b, m.GetMethod())
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
 	return append(b, '}')
 }
 

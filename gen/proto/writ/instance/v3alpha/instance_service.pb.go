@@ -1356,12 +1356,12 @@ const file_writ_instance_v3alpha_instance_service_proto_rawDesc = "" +
 	"\ablocked\x18\x04 \x01(\v2\x1f.writ.object.v3alpha.BoolFilterH\x00R\ablockedB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"\\\n" +
 	"\x15CreateInstanceRequest\x12C\n" +
-	"\binstance\x18\x02 \x01(\v2\x1f.writ.instance.v3alpha.InstanceB\x06\xbaH\x03\xc8\x01\x01R\binstance\"\xe4\x01\n" +
+	"\binstance\x18\x02 \x01(\v2\x1f.writ.instance.v3alpha.InstanceB\x06\xbaH\x03\xc8\x01\x01R\binstance\"\xea\x01\n" +
 	"\x16CreateInstanceResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12'\n" +
 	"\x0forganization_id\x18\x02 \x01(\tR\x0eorganizationId\x12\x1e\n" +
-	"\bowner_id\x18\x03 \x01(\tH\x00R\aownerId\x88\x01\x01\x12$\n" +
-	"\vowner_token\x18\x04 \x01(\tH\x01R\n" +
+	"\bowner_id\x18\x03 \x01(\tH\x00R\aownerId\x88\x01\x01\x12*\n" +
+	"\vowner_token\x18\x04 \x01(\tB\x04\xe0\xc1\x18\x01H\x01R\n" +
 	"ownerToken\x88\x01\x01B\v\n" +
 	"\t_owner_idB\x0e\n" +
 	"\f_owner_token\"|\n" +

@@ -477,6 +477,14 @@ var file_writ_policy_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Filename:      "writ/policy/v1/policy.proto",
 	},
 	{
+		ExtendedType:  (*descriptorpb.ServiceOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50206,
+		Name:          "writ.policy.v1.skips_executions",
+		Tag:           "varint,50206,opt,name=skips_executions",
+		Filename:      "writ/policy/v1/policy.proto",
+	},
+	{
 		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
 		ExtensionType: (*Event)(nil),
 		Field:         50202,
@@ -492,6 +500,22 @@ var file_writ_policy_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "bytes,50203,opt,name=function",
 		Filename:      "writ/policy/v1/policy.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50204,
+		Name:          "writ.policy.v1.secret",
+		Tag:           "varint,50204,opt,name=secret",
+		Filename:      "writ/policy/v1/policy.proto",
+	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*bool)(nil),
+		Field:         50205,
+		Name:          "writ.policy.v1.json",
+		Tag:           "varint,50205,opt,name=json",
+		Filename:      "writ/policy/v1/policy.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -503,17 +527,39 @@ var (
 	E_Operation = &file_writ_policy_v1_policy_proto_extTypes[0]
 )
 
+// Extension fields to descriptorpb.ServiceOptions.
+var (
+	// Callers with IAM_OWNER who send writ-skip-executions: true have no executions run
+	// around the operations of the service: so nobody is kept out by what they set up.
+	//
+	// optional bool skips_executions = 50206;
+	E_SkipsExecutions = &file_writ_policy_v1_policy_proto_extTypes[1]
+)
+
 // Extension fields to descriptorpb.MessageOptions.
 var (
 	// Set on the payload message of an event; makes the event part of the
 	// catalogue that event conditions are checked against.
 	//
 	// optional writ.policy.v1.Event event = 50202;
-	E_Event = &file_writ_policy_v1_policy_proto_extTypes[1]
+	E_Event = &file_writ_policy_v1_policy_proto_extTypes[2]
 	// Set on the payload message of a function that executions can extend.
 	//
 	// optional writ.policy.v1.Function function = 50203;
-	E_Function = &file_writ_policy_v1_policy_proto_extTypes[2]
+	E_Function = &file_writ_policy_v1_policy_proto_extTypes[3]
+)
+
+// Extension fields to descriptorpb.FieldOptions.
+var (
+	// The field holds a password, a code, a token or a key. What executions send to
+	// targets leaves it out, and no answer of a target can set it.
+	//
+	// optional bool secret = 50204;
+	E_Secret = &file_writ_policy_v1_policy_proto_extTypes[4]
+	// The bytes are JSON: in JSON they are written as they are, not in base64.
+	//
+	// optional bool json = 50205;
+	E_Json = &file_writ_policy_v1_policy_proto_extTypes[5]
 )
 
 var File_writ_policy_v1_policy_proto protoreflect.FileDescriptor
@@ -558,9 +604,12 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x1dFEATURE_MULTITENANCY_SETTINGS\x10\x02\x12\x1f\n" +
 	"\x1bFEATURE_OIDC_TOKEN_EXCHANGE\x10\x03\x12\x17\n" +
 	"\x13FEATURE_USER_SCHEMA\x10\x04:Y\n" +
-	"\toperation\x12\x1e.google.protobuf.MethodOptions\x18\x99\x88\x03 \x01(\v2\x19.writ.policy.v1.OperationR\toperation:N\n" +
+	"\toperation\x12\x1e.google.protobuf.MethodOptions\x18\x99\x88\x03 \x01(\v2\x19.writ.policy.v1.OperationR\toperation:L\n" +
+	"\x10skips_executions\x12\x1f.google.protobuf.ServiceOptions\x18\x9e\x88\x03 \x01(\bR\x0fskipsExecutions:N\n" +
 	"\x05event\x12\x1f.google.protobuf.MessageOptions\x18\x9a\x88\x03 \x01(\v2\x15.writ.policy.v1.EventR\x05event:W\n" +
-	"\bfunction\x12\x1f.google.protobuf.MessageOptions\x18\x9b\x88\x03 \x01(\v2\x18.writ.policy.v1.FunctionR\bfunctionB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
+	"\bfunction\x12\x1f.google.protobuf.MessageOptions\x18\x9b\x88\x03 \x01(\v2\x18.writ.policy.v1.FunctionR\bfunction:7\n" +
+	"\x06secret\x12\x1d.google.protobuf.FieldOptions\x18\x9c\x88\x03 \x01(\bR\x06secret:3\n" +
+	"\x04json\x12\x1d.google.protobuf.FieldOptions\x18\x9d\x88\x03 \x01(\bR\x04jsonB;Z9github.com/writ-id/writ/gen/proto/writ/policy/v1;policyv1b\x06proto3"
 
 var (
 	file_writ_policy_v1_policy_proto_rawDescOnce sync.Once
@@ -585,7 +634,9 @@ var file_writ_policy_v1_policy_proto_goTypes = []any{
 	(*Event)(nil),                       // 5: writ.policy.v1.Event
 	(*Function)(nil),                    // 6: writ.policy.v1.Function
 	(*descriptorpb.MethodOptions)(nil),  // 7: google.protobuf.MethodOptions
-	(*descriptorpb.MessageOptions)(nil), // 8: google.protobuf.MessageOptions
+	(*descriptorpb.ServiceOptions)(nil), // 8: google.protobuf.ServiceOptions
+	(*descriptorpb.MessageOptions)(nil), // 9: google.protobuf.MessageOptions
+	(*descriptorpb.FieldOptions)(nil),   // 10: google.protobuf.FieldOptions
 }
 var file_writ_policy_v1_policy_proto_depIdxs = []int32{
 	3,  // 0: writ.policy.v1.Operation.feature:type_name -> writ.policy.v1.Feature
@@ -593,15 +644,18 @@ var file_writ_policy_v1_policy_proto_depIdxs = []int32{
 	2,  // 2: writ.policy.v1.Operation.refusals:type_name -> writ.policy.v1.Refusal
 	0,  // 3: writ.policy.v1.Operation.reach:type_name -> writ.policy.v1.Reach
 	7,  // 4: writ.policy.v1.operation:extendee -> google.protobuf.MethodOptions
-	8,  // 5: writ.policy.v1.event:extendee -> google.protobuf.MessageOptions
-	8,  // 6: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
-	4,  // 7: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
-	5,  // 8: writ.policy.v1.event:type_name -> writ.policy.v1.Event
-	6,  // 9: writ.policy.v1.function:type_name -> writ.policy.v1.Function
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	7,  // [7:10] is the sub-list for extension type_name
-	4,  // [4:7] is the sub-list for extension extendee
+	8,  // 5: writ.policy.v1.skips_executions:extendee -> google.protobuf.ServiceOptions
+	9,  // 6: writ.policy.v1.event:extendee -> google.protobuf.MessageOptions
+	9,  // 7: writ.policy.v1.function:extendee -> google.protobuf.MessageOptions
+	10, // 8: writ.policy.v1.secret:extendee -> google.protobuf.FieldOptions
+	10, // 9: writ.policy.v1.json:extendee -> google.protobuf.FieldOptions
+	4,  // 10: writ.policy.v1.operation:type_name -> writ.policy.v1.Operation
+	5,  // 11: writ.policy.v1.event:type_name -> writ.policy.v1.Event
+	6,  // 12: writ.policy.v1.function:type_name -> writ.policy.v1.Function
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	10, // [10:13] is the sub-list for extension type_name
+	4,  // [4:10] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
 }
 
@@ -617,7 +671,7 @@ func file_writ_policy_v1_policy_proto_init() {
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_policy_v1_policy_proto_rawDesc), len(file_writ_policy_v1_policy_proto_rawDesc)),
 			NumEnums:      4,
 			NumMessages:   3,
-			NumExtensions: 3,
+			NumExtensions: 6,
 			NumServices:   0,
 		},
 		GoTypes:           file_writ_policy_v1_policy_proto_goTypes,

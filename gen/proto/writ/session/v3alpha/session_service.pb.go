@@ -2087,16 +2087,15 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value:\x028\x01:.\xea\xc7\x18*\n" +
-	"\bsessions\x12\fsession_rows\x1a\asession\"\asession\"\xc8\x03\n" +
+	"\bsessions\x12\fsession_rows\x1a\asession\"\asession\"\xcc\x03\n" +
 	"\fPatchSession\x124\n" +
 	"\x06checks\x18\x01 \x01(\v2\x1c.writ.session.v3alpha.ChecksR\x06checks\x12r\n" +
 	"\bmetadata\x18\x02 \x03(\v20.writ.session.v3alpha.PatchSession.MetadataEntryB$\xbaH!\x9a\x01\x1e\x102\"\x13r\x11\x10\x01\x18\xc8\x012\n" +
 	"^[^\\x00]*$*\x05z\x03\x18\xa0\x1fR\bmetadata\x12@\n" +
 	"\n" +
 	"challenges\x18\x03 \x01(\v2 .writ.session.v3alpha.ChallengesR\n" +
-	"challenges\x124\n" +
-	"\rsession_token\x18\x04 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\fsessionToken\x88\x01\x01\x12G\n" +
+	"challenges\x128\n" +
+	"\rsession_token\x18\x04 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01H\x00R\fsessionToken\x88\x01\x01\x12G\n" +
 	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationB\x10\xbaH\r\xaa\x01\n" +
 	"\"\x06\b\x80\x86\xb0\x96\x01*\x00R\blifetime\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
@@ -2115,16 +2114,14 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\n" +
 	"login_name\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03H\x00R\tloginNameB\x0f\n" +
-	"\x06search\x12\x05\xbaH\x02\b\x01\"7\n" +
-	"\rCheckPassword\x12&\n" +
-	"\bpassword\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\bpassword\">\n" +
-	"\tCheckTOTP\x121\n" +
-	"\x04code\x18\x01 \x01(\tB\x1d\xbaH\x1ar\x182\n" +
-	"^[0-9]{6}$\x98\x01\x06\x92\x02\x06123456R\x04code\"+\n" +
-	"\tCheckCode\x12\x1e\n" +
-	"\x04code\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x04code\"\x8c\x01\n" +
+	"\x06search\x12\x05\xbaH\x02\b\x01\";\n" +
+	"\rCheckPassword\x12*\n" +
+	"\bpassword\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01R\bpassword\"B\n" +
+	"\tCheckTOTP\x125\n" +
+	"\x04code\x18\x01 \x01(\tB!\xbaH\x1ar\x182\n" +
+	"^[0-9]{6}$\x98\x01\x06\x92\x02\x06123456\xe0\xc1\x18\x01R\x04code\"/\n" +
+	"\tCheckCode\x12\"\n" +
+	"\x04code\x18\x01 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01R\x04code\"\x8c\x01\n" +
 	"\n" +
 	"Challenges\x12<\n" +
 	"\aotp_sms\x18\x01 \x01(\v2#.writ.session.v3alpha.CodeChallengeR\x06otpSms\x12@\n" +
@@ -2134,10 +2131,10 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x0fauthenticatorId\x88\x01\x01\x12\x1f\n" +
 	"\vreturn_code\x18\x02 \x01(\bR\n" +
 	"returnCodeB\x13\n" +
-	"\x11_authenticator_id\"j\n" +
-	"\x0eMadeChallenges\x12\x1c\n" +
-	"\aotp_sms\x18\x01 \x01(\tH\x00R\x06otpSms\x88\x01\x01\x12 \n" +
-	"\totp_email\x18\x02 \x01(\tH\x01R\botpEmail\x88\x01\x01B\n" +
+	"\x11_authenticator_id\"v\n" +
+	"\x0eMadeChallenges\x12\"\n" +
+	"\aotp_sms\x18\x01 \x01(\tB\x04\xe0\xc1\x18\x01H\x00R\x06otpSms\x88\x01\x01\x12&\n" +
+	"\totp_email\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01H\x01R\botpEmail\x88\x01\x01B\n" +
 	"\n" +
 	"\b_otp_smsB\f\n" +
 	"\n" +
@@ -2187,20 +2184,20 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\x0efingerprint_id\x18\x06 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\rfingerprintIdB\x0f\n" +
 	"\x06filter\x12\x05\xbaH\x02\b\x01\"W\n" +
 	"\x14CreateSessionRequest\x12?\n" +
-	"\asession\x18\x01 \x01(\v2\x1d.writ.session.v3alpha.SessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"\xc2\x01\n" +
+	"\asession\x18\x01 \x01(\v2\x1d.writ.session.v3alpha.SessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"\xc8\x01\n" +
 	"\x15CreateSessionResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12#\n" +
-	"\rsession_token\x18\x02 \x01(\tR\fsessionToken\x12D\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12)\n" +
+	"\rsession_token\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\fsessionToken\x12D\n" +
 	"\n" +
 	"challenges\x18\x03 \x01(\v2$.writ.session.v3alpha.MadeChallengesR\n" +
 	"challenges\"w\n" +
 	"\x13PatchSessionRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12D\n" +
-	"\asession\x18\x02 \x01(\v2\".writ.session.v3alpha.PatchSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"\xc1\x01\n" +
+	"\asession\x18\x02 \x01(\v2\".writ.session.v3alpha.PatchSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"\xc7\x01\n" +
 	"\x14PatchSessionResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12#\n" +
-	"\rsession_token\x18\x02 \x01(\tR\fsessionToken\x12D\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12)\n" +
+	"\rsession_token\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\fsessionToken\x12D\n" +
 	"\n" +
 	"challenges\x18\x03 \x01(\v2$.writ.session.v3alpha.MadeChallengesR\n" +
 	"challenges\"2\n" +
@@ -2222,19 +2219,17 @@ const file_writ_session_v3alpha_session_service_proto_rawDesc = "" +
 	"\x16SearchSessionsResponse\x12B\n" +
 	"\adetails\x18\x01 \x01(\v2 .writ.object.v3alpha.ListDetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12M\n" +
 	"\x0esorting_column\x18\x02 \x01(\x0e2&.writ.session.v3alpha.SessionFieldNameR\rsortingColumn\x128\n" +
-	"\x06result\x18\x03 \x03(\v2 .writ.session.v3alpha.GetSessionR\x06result\"b\n" +
+	"\x06result\x18\x03 \x03(\v2 .writ.session.v3alpha.GetSessionR\x06result\"f\n" +
 	"\x13ProveSessionRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12/\n" +
-	"\rsession_token\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\fsessionToken\"Z\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x123\n" +
+	"\rsession_token\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01R\fsessionToken\"Z\n" +
 	"\x14ProveSessionResponse\x12B\n" +
-	"\asession\x18\x01 \x01(\v2 .writ.session.v3alpha.GetSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"`\n" +
+	"\asession\x18\x01 \x01(\v2 .writ.session.v3alpha.GetSessionB\x06\xbaH\x03\xc8\x01\x01R\asession\"d\n" +
 	"\x11EndSessionRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12/\n" +
-	"\rsession_token\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\fsessionToken\"T\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x123\n" +
+	"\rsession_token\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xc8\x01\xe0\xc1\x18\x01R\fsessionToken\"T\n" +
 	"\x12EndSessionResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails*b\n" +
 	"\fSessionState\x12\x1d\n" +

@@ -9,6 +9,7 @@ package user
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -1610,7 +1611,7 @@ var File_writ_user_v3alpha_credential_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	"\n" +
-	"\"writ/user/v3alpha/credential.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xbe\x01\n" +
+	"\"writ/user/v3alpha/credential.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xbe\x01\n" +
 	"\x13PersonalAccessToken\x12#\n" +
 	"\x04name\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01H\x00R\x04name\x88\x01\x01\x12C\n" +
@@ -1649,10 +1650,10 @@ const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	" CreatePersonalAccessTokenRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12@\n" +
-	"\x03pat\x18\x02 \x01(\v2&.writ.user.v3alpha.PersonalAccessTokenB\x06\xbaH\x03\xc8\x01\x01R\x03pat\"y\n" +
+	"\x03pat\x18\x02 \x01(\v2&.writ.user.v3alpha.PersonalAccessTokenB\x06\xbaH\x03\xc8\x01\x01R\x03pat\"\x7f\n" +
 	"!CreatePersonalAccessTokenResponse\x12>\n" +
-	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x14\n" +
-	"\x05token\x18\x02 \x01(\tR\x05token\"c\n" +
+	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1a\n" +
+	"\x05token\x18\x02 \x01(\tB\x04\xe0\xc1\x18\x01R\x05token\"c\n" +
 	" DeletePersonalAccessTokenRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x12\x1a\n" +
@@ -1673,11 +1674,11 @@ const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	"\x17CreateMachineKeyRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x06userId\x127\n" +
-	"\x03key\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.MachineKeyB\x06\xbaH\x03\xc8\x01\x01R\x03key\"\x92\x01\n" +
+	"\x03key\x18\x02 \x01(\v2\x1d.writ.user.v3alpha.MachineKeyB\x06\xbaH\x03\xc8\x01\x01R\x03key\"\x98\x01\n" +
 	"\x18CreateMachineKeyResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x15\n" +
-	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12\x1f\n" +
-	"\vkey_details\x18\x03 \x01(\fR\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\x12%\n" +
+	"\vkey_details\x18\x03 \x01(\fB\x04\xe0\xc1\x18\x01R\n" +
 	"keyDetails\"Z\n" +
 	"\x17DeleteMachineKeyRequest\x12#\n" +
 	"\auser_id\x18\x01 \x01(\tB\n" +
@@ -1699,11 +1700,11 @@ const file_writ_user_v3alpha_credential_proto_rawDesc = "" +
 	"\x16SetClientSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\x12?\n" +
-	"\x06secret\x18\x02 \x01(\v2\x1f.writ.user.v3alpha.ClientSecretB\x06\xbaH\x03\xc8\x01\x01R\x06secret\"\x9b\x01\n" +
+	"\x06secret\x18\x02 \x01(\v2\x1f.writ.user.v3alpha.ClientSecretB\x06\xbaH\x03\xc8\x01\x01R\x06secret\"\xa1\x01\n" +
 	"\x17SetClientSecretResponse\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12\x1b\n" +
-	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12#\n" +
-	"\rclient_secret\x18\x03 \x01(\tR\fclientSecret\"7\n" +
+	"\tclient_id\x18\x02 \x01(\tR\bclientId\x12)\n" +
+	"\rclient_secret\x18\x03 \x01(\tB\x04\xe0\xc1\x18\x01R\fclientSecret\"7\n" +
 	"\x19DeleteClientSecretRequest\x12\x1a\n" +
 	"\x02id\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x02id\"\\\n" +

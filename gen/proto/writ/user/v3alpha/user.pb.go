@@ -9,6 +9,7 @@ package user
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	v3alpha "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	_ "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
@@ -2613,7 +2614,7 @@ var File_writ_user_v3alpha_user_proto protoreflect.FileDescriptor
 
 const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\n" +
-	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd0\x03\n" +
+	"\x1cwrit/user/v3alpha/user.proto\x12\x11writ.user.v3alpha\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a writ/object/v3alpha/object.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"\xd0\x03\n" +
 	"\x04User\x12,\n" +
 	"\busername\x18\x01 \x01(\tB\x10\xbaH\rr\v\x10\x01\x18\xc8\x01\x92\x02\x03adaR\busername\x12E\n" +
 	"\x02id\x18\x02 \x01(\tB0\xbaH)r'\x10\x01\x18\xc8\x012 ^[A-Za-z0-9_-][A-Za-z0-9_.:@-]*$\x80\xc8\x18\x01H\x01R\x02id\x88\x01\x01\x120\n" +
@@ -2669,19 +2670,17 @@ const file_writ_user_v3alpha_user_proto_rawDesc = "" +
 	"\x05Phone\x12M\n" +
 	"\x06number\x18\x01 \x01(\tB5\xbaH)r'\x18\x142\x14^\\+[1-9][0-9]{1,14}$\x92\x02\f+41441234567\xfa\xc7\x18\x05phoneR\x06number\x126\n" +
 	"\vis_verified\x18\x02 \x01(\bB\x15\xfa\xc7\x18\x11is_phone_verifiedR\n" +
-	"isVerified\"\xa8\x01\n" +
-	"\bPassword\x12A\n" +
-	"\x05plain\x18\x01 \x01(\tB)\xbaH&r$\x10\b\x18\xe8\a\x92\x02\x1ccorrect horse battery stapleH\x00R\x05plain\x12 \n" +
-	"\x04hash\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03H\x00R\x04hash\x12'\n" +
+	"isVerified\"\xb0\x01\n" +
+	"\bPassword\x12E\n" +
+	"\x05plain\x18\x01 \x01(\tB-\xbaH&r$\x10\b\x18\xe8\a\x92\x02\x1ccorrect horse battery staple\xe0\xc1\x18\x01H\x00R\x05plain\x12$\n" +
+	"\x04hash\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xf4\x03\xe0\xc1\x18\x01H\x00R\x04hash\x12'\n" +
 	"\x0fchange_required\x18\x03 \x01(\bR\x0echangeRequiredB\x0e\n" +
-	"\x05value\x12\x05\xbaH\x02\b\x01\"\xfa\x01\n" +
-	"\vSetPassword\x12A\n" +
-	"\x05plain\x18\x01 \x01(\tB)\xbaH&r$\x10\b\x18\xe8\a\x92\x02\x1ccorrect horse battery stapleH\x00R\x05plain\x12 \n" +
-	"\x04hash\x18\x02 \x01(\tB\n" +
-	"\xbaH\ar\x05\x10\x01\x18\xf4\x03H\x00R\x04hash\x12'\n" +
-	"\x0fchange_required\x18\x03 \x01(\bR\x0echangeRequired\x128\n" +
-	"\x10current_password\x18\x04 \x01(\tB\b\xbaH\x05r\x03\x18\xe8\aH\x01R\x0fcurrentPassword\x88\x01\x01B\x0e\n" +
+	"\x05value\x12\x05\xbaH\x02\b\x01\"\x86\x02\n" +
+	"\vSetPassword\x12E\n" +
+	"\x05plain\x18\x01 \x01(\tB-\xbaH&r$\x10\b\x18\xe8\a\x92\x02\x1ccorrect horse battery staple\xe0\xc1\x18\x01H\x00R\x05plain\x12$\n" +
+	"\x04hash\x18\x02 \x01(\tB\x0e\xbaH\ar\x05\x10\x01\x18\xf4\x03\xe0\xc1\x18\x01H\x00R\x04hash\x12'\n" +
+	"\x0fchange_required\x18\x03 \x01(\bR\x0echangeRequired\x12<\n" +
+	"\x10current_password\x18\x04 \x01(\tB\f\xbaH\x05r\x03\x18\xe8\a\xe0\xc1\x18\x01H\x01R\x0fcurrentPassword\x88\x01\x01B\x0e\n" +
 	"\x05value\x12\x05\xbaH\x02\b\x01B\x13\n" +
 	"\x11_current_password\"\xc1\x01\n" +
 	"\aService\x12.\n" +

@@ -1,0 +1,209 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fair"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/webhook"
+	"github.com/writ-id/writ/impl/core/wire"
+)
+
+// Engine runs executions. It is safe for concurrent use.
+type Engine struct {
+	DB         *store.DB
+	Operations *policy.Operations
+	Sealer     secret.Sealer
+	Caller     *webhook.Caller
+	Now        func() time.Time
+	NewID      func() string
+	Logger     *slog.Logger
+
+	tables cache.Cache[string, *Table] // by instance
+	gate   *fair.Gate
+	later  sync.WaitGroup // calls that nobody waits for
+}
+
+// Calls of targets that run at once, and wait, of which no tenant has all (SEC-221).
+const (
+	maxCalls   = 256
+	maxWaiting = 1000
+)
+
+// New returns an Engine that lacks only what its exported fields say.
+func New(e Engine) *Engine { //nolint:govet // nothing of it was used yet
+	e.gate = fair.New(maxCalls, maxWaiting)
+	return &e
+}
+
+// Find implements policy.Executions.
+func (e *Engine) Find(ctx context.Context, instanceID, method string) (*policy.Around, error) {
+	table, err := e.Of(ctx, instanceID)
+	if err != nil {
+		return nil, err
+	}
+	return table.around[method], nil
+}
+
+// Skipped implements policy.Executions.
+func (e *Engine) Skipped(ctx context.Context, call *policy.Call) error {
+	method := call.Operation.Method
+	_, err := event.Append(ctx, e.DB.Pool, event.Event{
+		InstanceID: call.Instance.ID, ObjectID: "request." + method, Payload: &eventv1.ExecutionsSkipped{Method: method},
+		Creator: call.Caller.UserID, Owner: policy.Context{InstanceID: call.Instance.ID}.Owner(), At: e.Now(),
+	})
+	return err
+}
+
+// around returns what runs around a method; either may be nil.
+func (e *Engine) around(before, after *Run) *policy.Around {
+	a := &policy.Around{Limit: before.Limit() + after.Limit()}
+	if before != nil {
+		a.Request = func(ctx context.Context, call *policy.Call, req proto.Message, check func(proto.Message) error) (proto.Message, error) {
+			return before.change(ctx, call, req, check, func(req proto.Message) wire.Appender {
+				return &actionv3.RequestPayload{
+					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
+				}
+			})
+		}
+	}
+	if after != nil {
+		a.Response = func(ctx context.Context, call *policy.Call, req, res proto.Message, check func(proto.Message) error) (proto.Message, error) {
+			return after.change(ctx, call, res, check, func(res proto.Message) wire.Appender {
+				return &actionv3.ResponsePayload{
+					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID,
+					Request: public(req), Response: public(res),
+				}
+			})
+		}
+	}
+	return a
+}
+
+// change calls the targets of a request or response condition, each with the message that
+// those before it left. An answer that cannot take its place is a failure of the target.
+func (r *Run) change(
+	ctx context.Context, call *policy.Call, message proto.Message, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
+) (proto.Message, error) {
+	request := policy.RequestFrom(ctx)
+	for _, target := range r.Targets {
+		m := r.engine.message(request, payload(message))
+		if target.Async {
+			call.After(func() { r.engine.startLater(r, target, m) })
+			continue
+		}
+		answer, err := r.engine.wait(ctx, target, m)
+		if err == nil && target.Answers && len(answer.Body) > 0 {
+			var changed proto.Message
+			if changed, err = replaced(message, answer.Body); err == nil {
+				err = check(changed)
+			}
+			if err == nil {
+				message = changed
+				continue
+			}
+		}
+		if err = r.failed(ctx, target, err); err != nil {
+			return nil, err
+		}
+	}
+	return message, nil
+}
+
+// Function calls the targets of a function condition. accept takes the answer of each
+// target whose answers count; its error is a failure of the target. An error of Function
+// is that of a target that interrupts.
+func (e *Engine) Function(ctx context.Context, run *Run, payload wire.Appender, accept func(answer []byte) error) error {
+	request := policy.RequestFrom(ctx)
+	return request.Outside(ctx, run.Limit(), func(ctx context.Context) error {
+		m := e.message(request, payload)
+		for _, target := range run.Targets {
+			if target.Async {
+				e.startLater(run, target, m)
+				continue
+			}
+			answer, err := e.wait(ctx, target, m)
+			if err == nil && target.Answers && len(answer.Body) > 0 {
+				err = accept(answer.Body)
+			}
+			if err = run.failed(ctx, target, err); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// message returns what is sent of a payload.
+func (e *Engine) message(request *policy.Request, payload wire.Appender) *webhook.Message {
+	return &webhook.Message{ID: e.NewID(), RequestID: request.ID, Traceparent: webhook.Traceparent(request.Traceparent), Body: payload.AppendJSON(nil)}
+}
+
+// failed tells of a failure, and returns it if the target interrupts.
+func (r *Run) failed(ctx context.Context, target *webhook.Target, err error) error {
+	if err == nil {
+		return nil
+	}
+	r.engine.Logger.WarnContext(ctx, "a target failed", "instance", target.InstanceID, "execution", r.ID, "target", target.ID,
+		"request_id", policy.RequestFrom(ctx).ID, "interrupts", target.Interrupt, "err", err)
+	if !target.Interrupt {
+		return nil
+	}
+	if forwarded, ok := errors.AsType[*webhook.Forwarded](err); ok && forwarded.Status >= 400 && forwarded.Status <= 499 {
+		return fault.Forwarded(forwarded.Status, forwarded.Message)
+	}
+	return fault.New(fault.FailedPrecondition, "EXECUTION_FAILED", "the target %q (%s) of the execution %q failed", target.Name, target.ID, r.ID)
+}
+
+var errBusy = errors.New("too many targets are being called")
+
+// wait calls a target, when there is a place for it, and waits for a success.
+func (e *Engine) wait(ctx context.Context, target *webhook.Target, m *webhook.Message) (*webhook.Answer, error) {
+	limit, cancel := context.WithTimeoutCause(ctx, target.Timeout, errBusy)
+	err := e.gate.Enter(limit, target.InstanceID)
+	cancel()
+	if err != nil {
+		return nil, err
+	}
+	defer e.gate.Leave(target.InstanceID)
+	answer, err := e.Caller.Call(ctx, target, m)
+	if err == nil {
+		err = answer.Failure()
+	}
+	return answer, err
+}
+
+// startLater calls a target that nobody waits for.
+func (e *Engine) startLater(run *Run, target *webhook.Target, m *webhook.Message) {
+	e.later.Go(func() {
+		ctx := context.Background()
+		if _, err := e.wait(ctx, target, m); err != nil {
+			_ = run.failed(ctx, target, err) // it is told; nobody is there to interrupt
+		}
+	})
+}
+
+// Drain waits for the calls that nobody waits for, until ctx ends.
+func (e *Engine) Drain(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { e.later.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+var _ policy.Executions = (*Engine)(nil)

@@ -1,0 +1,144 @@
+package outgoing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limits of what is posted (SEC-254).
+const (
+	maxAnswer    = 20 << 20
+	maxRedirects = 5
+	// maxPools is how many addresses connections are kept to; those that were used
+	// longest ago make room.
+	maxPools     = 1000
+	idlePerPool  = 8
+	idleLifetime = 60 * time.Second
+)
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// ErrTooLong is the error of an answer that is longer than anybody needs.
+var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
+
+// Post posts a body and reads the answer, whatever its status is. Connections are kept
+// for the pool of that name and used for nothing else. Redirects that keep the method are
+// followed, a few of them, and never from https to http; each address is judged like the
+// first (SEC-253). 303 and 300 are answers. ctx ends all of it.
+func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte) (*Answer, error) {
+	through := c.pool(pool)
+	for redirects := 0; ; redirects++ {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		if err := check(request.URL); err != nil {
+			return nil, err
+		}
+		request.Header = header
+		response, err := through.RoundTrip(request)
+		if err != nil {
+			return nil, err
+		}
+		switch response.StatusCode {
+		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		default:
+			return read(response)
+		}
+		next, err := response.Location()
+		response.Body.Close()
+		switch {
+		case err != nil:
+			return nil, errors.New("the answer is a redirect to nowhere")
+		case redirects == maxRedirects:
+			return nil, errors.New("there are too many redirects")
+		case request.URL.Scheme == "https" && next.Scheme != "https":
+			return nil, errors.New("the answer is a redirect from https to http")
+		}
+		address = next.String()
+	}
+}
+
+func read(response *http.Response) (*Answer, error) {
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
+	if err == nil && len(body) > maxAnswer {
+		err = ErrTooLong
+	}
+	return &Answer{response.StatusCode, response.Header, body}, err
+}
+
+// pools are connections that are kept, by the name of what they are for.
+type pools struct {
+	mu  sync.Mutex
+	all map[string]*pool
+}
+
+type pool struct {
+	*http.Transport
+	used time.Time
+}
+
+// pool returns the connections of a name.
+func (c *Client) pool(name string) *http.Transport {
+	c.pools.mu.Lock()
+	defer c.pools.mu.Unlock()
+	now := time.Now()
+	if kept, ok := c.pools.all[name]; ok {
+		kept.used = now
+		return kept.Transport
+	}
+	if len(c.pools.all) >= maxPools {
+		c.pools.makeRoom(now)
+	}
+	if c.pools.all == nil {
+		c.pools.all = map[string]*pool{}
+	}
+	made := &pool{c.transport(), now}
+	c.pools.all[name] = made
+	return made.Transport
+}
+
+// makeRoom forgets what has no connection left, or else the pool that was used longest
+// ago. Calls under way go on; their connections end when they were idle for long.
+func (p *pools) makeRoom(now time.Time) {
+	oldest, before := "", len(p.all)
+	for name, kept := range p.all {
+		if now.Sub(kept.used) > idleLifetime {
+			kept.CloseIdleConnections()
+			delete(p.all, name)
+		} else if oldest == "" || kept.used.Before(p.all[oldest].used) {
+			oldest = name
+		}
+	}
+	if len(p.all) == before {
+		p.all[oldest].CloseIdleConnections()
+		delete(p.all, oldest)
+	}
+}
+
+// transport makes connections that are kept for a while.
+func (c *Client) transport() *http.Transport {
+	return &http.Transport{
+		DialContext:            c.dial,
+		TLSHandshakeTimeout:    connectTimeout,
+		MaxResponseHeaderBytes: headerLimit,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConns:           idlePerPool,
+		MaxIdleConnsPerHost:    idlePerPool,
+		IdleConnTimeout:        idleLifetime,
+		DisableCompression:     true, // what is said to be short may not grow here
+		Proxy:                  nil,  // the environment's is not meant for tenants
+	}
+}
