@@ -338,12 +338,12 @@ func (q *Queries) HeldDeliveryQueues(ctx context.Context, db DBTX, leases []stri
 }
 
 const leaseDeliveryQueues = `-- name: LeaseDeliveryQueues :many
-UPDATE delivery_queues q SET leased_by = $1::text, lease_end = clock_timestamp() + make_interval(secs => $2::float8)
+UPDATE delivery_queues q SET leased_by = concat_ws('/', $1::text, q.instance_id, q.target), lease_end = clock_timestamp() + make_interval(secs => $2::float8)
 WHERE (q.instance_id, q.target) IN (
     SELECT d.instance_id, d.target FROM delivery_queues d
     WHERE d.due_at <= $3::timestamptz AND (d.lease_end IS NULL OR d.lease_end < clock_timestamp()) AND d.instance_id <> ALL ($4::text[])
     ORDER BY d.due_at FOR UPDATE SKIP LOCKED LIMIT $5::int)
-RETURNING q.instance_id, q.target, q.version, q.failures
+RETURNING q.instance_id, q.target, q.version, q.failures, q.leased_by
 `
 
 type LeaseDeliveryQueuesParams struct {
@@ -355,10 +355,11 @@ type LeaseDeliveryQueuesParams struct {
 }
 
 type LeaseDeliveryQueuesRow struct {
-	InstanceID string `db:"instance_id"`
-	Target     string `db:"target"`
-	Version    int64  `db:"version"`
-	Failures   int32  `db:"failures"`
+	InstanceID string  `db:"instance_id"`
+	Target     string  `db:"target"`
+	Version    int64   `db:"version"`
+	Failures   int32   `db:"failures"`
+	LeasedBy   *string `db:"leased_by"`
 }
 
 // Takes the queues of targets that are due, those first that were first, but of no
@@ -383,6 +384,7 @@ func (q *Queries) LeaseDeliveryQueues(ctx context.Context, db DBTX, arg LeaseDel
 			&i.Target,
 			&i.Version,
 			&i.Failures,
+			&i.LeasedBy,
 		); err != nil {
 			return nil, err
 		}
@@ -691,7 +693,7 @@ func (q *Queries) ReleaseLanes(ctx context.Context, db DBTX, arg ReleaseLanesPar
 const renewDeliveryLeases = `-- name: RenewDeliveryLeases :many
 UPDATE delivery_queues q SET lease_end = clock_timestamp() + make_interval(secs => $1::float8)
 WHERE q.leased_by = ANY ($2::text[])
-RETURNING q.instance_id, q.target, q.leased_by, q.version
+RETURNING q.leased_by
 `
 
 type RenewDeliveryLeasesParams struct {
@@ -699,32 +701,20 @@ type RenewDeliveryLeasesParams struct {
 	Leases  []string `db:"leases"`
 }
 
-type RenewDeliveryLeasesRow struct {
-	InstanceID string  `db:"instance_id"`
-	Target     string  `db:"target"`
-	LeasedBy   *string `db:"leased_by"`
-	Version    int64   `db:"version"`
-}
-
 // What it does not return belongs to others by now.
-func (q *Queries) RenewDeliveryLeases(ctx context.Context, db DBTX, arg RenewDeliveryLeasesParams) ([]RenewDeliveryLeasesRow, error) {
+func (q *Queries) RenewDeliveryLeases(ctx context.Context, db DBTX, arg RenewDeliveryLeasesParams) ([]*string, error) {
 	rows, err := db.Query(ctx, renewDeliveryLeases, arg.Seconds, arg.Leases)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []RenewDeliveryLeasesRow{}
+	items := []*string{}
 	for rows.Next() {
-		var i RenewDeliveryLeasesRow
-		if err := rows.Scan(
-			&i.InstanceID,
-			&i.Target,
-			&i.LeasedBy,
-			&i.Version,
-		); err != nil {
+		var leased_by *string
+		if err := rows.Scan(&leased_by); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, leased_by)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -61,18 +61,18 @@ SELECT pg_notify('writ_changed', 'deliveries');
 -- name: LeaseDeliveryQueues :many
 -- Takes the queues of targets that are due, those first that were first, but of no
 -- instance that has its share of the node already.
-UPDATE delivery_queues q SET leased_by = @lease::text, lease_end = clock_timestamp() + make_interval(secs => @seconds::float8)
+UPDATE delivery_queues q SET leased_by = concat_ws('/', @lease::text, q.instance_id, q.target), lease_end = clock_timestamp() + make_interval(secs => @seconds::float8)
 WHERE (q.instance_id, q.target) IN (
     SELECT d.instance_id, d.target FROM delivery_queues d
     WHERE d.due_at <= @now::timestamptz AND (d.lease_end IS NULL OR d.lease_end < clock_timestamp()) AND d.instance_id <> ALL (@full_instances::text[])
     ORDER BY d.due_at FOR UPDATE SKIP LOCKED LIMIT @page_limit::int)
-RETURNING q.instance_id, q.target, q.version, q.failures;
+RETURNING q.instance_id, q.target, q.version, q.failures, q.leased_by;
 
 -- name: RenewDeliveryLeases :many
 -- What it does not return belongs to others by now.
 UPDATE delivery_queues q SET lease_end = clock_timestamp() + make_interval(secs => @seconds::float8)
 WHERE q.leased_by = ANY (@leases::text[])
-RETURNING q.instance_id, q.target, q.leased_by, q.version;
+RETURNING q.leased_by;
 
 -- name: HeldDeliveryQueues :many
 SELECT q.instance_id, q.target, q.leased_by, q.version FROM delivery_queues q WHERE q.leased_by = ANY (@leases::text[]);
