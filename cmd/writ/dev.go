@@ -103,11 +103,11 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer db.Close()
-	applied, err := d.applySeed(ctx, db, file, dir)
+	sealer, err := d.sealer(dir)
 	if err != nil {
 		return err
 	}
-	sealer, err := d.sealer(dir)
+	applied, err := d.applySeed(ctx, db, sealer, file, dir)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (d *dev) directory() (dir string, remove func(), err error) {
 
 // applySeed applies the seed with the credentials of earlier runs, and keeps
 // them. One that got lost is replaced, so that the ready file is always whole.
-func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir string) (*seed.Applied, error) {
+func (d *dev) applySeed(ctx context.Context, db *store.DB, sealer secret.Sealer, file *seed.File, dir string) (*seed.Applied, error) {
 	path := filepath.Join(dir, "credentials.json")
 	known := map[string]string{}
 	if text, err := os.ReadFile(path); err == nil {
@@ -165,7 +165,7 @@ func (d *dev) applySeed(ctx context.Context, db *store.DB, file *seed.File, dir 
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{Known: known, Reissue: true})
+	applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: sealer}, file, seed.Config{Known: known, Reissue: true})
 	if err != nil || len(applied.Generated) == 0 {
 		return applied, err
 	}

@@ -149,6 +149,9 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 		}
 		out.Allow = append(out.Allow, prefix)
 	}
+	if c.Dev != nil {
+		out.Allow = append(out.Allow, outgoing.Loopback...) // receivers that are being written run here
+	}
 	c.Outgoing, c.TokenEndpointAudience = out, f.tokenAudience
 	if limits := f.limits.OrDefault(); limits.Default > limits.Max || limits.Max > 100_000 {
 		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}

@@ -21,13 +21,18 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	}
 	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
 	how.Roles = roles
-	how.Services = func(env resource.Env) (seed.Services, error) {
-		services, err := NewServices(env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, secret.NoKey{})
-		if err != nil {
-			return seed.Services{}, err
-		}
+	sealer := c.Sealer
+	if sealer == nil {
+		sealer = secret.NoKey{}
+	}
+	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, sealer)
+	if err != nil {
+		return nil, err
+	}
+	how.Services = func(env resource.Env) seed.Services {
+		services := base.over(env)
 		services.Users.MaxHashCost = math.Inf(1) // the operator's own word
-		return seed.Services{Call: services.Call, Users: services.Users, Apps: services.Apps}, nil
+		return seed.Services{Call: services.Call, Users: services.Users, Apps: services.Apps}
 	}
 	return seed.Apply(ctx, how, file)
 }

@@ -161,7 +161,7 @@ func New(c Config) (*Server, error) {
 	services.Users.MaxHashCost = c.MaxHashCost
 	s.services = services.operations.Services()
 
-	s.executions = execution.New(execution.Engine{
+	s.executions = execution.New(execution.Config{
 		DB: c.DB, Operations: services.operations, Sealer: c.Sealer, Caller: targets, Now: c.Now, NewID: c.NewID, Logger: c.Logger,
 	})
 	s.memory.of(s.executions.Drop)

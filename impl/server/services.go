@@ -52,7 +52,15 @@ type Services struct {
 	Users    *user.Service
 	Apps     *app.Service
 
-	all        []service
+	all []service
+	common
+}
+
+// common is what services over any Env share: reading it of the contract takes a while.
+type common struct {
+	roles      *policy.Roles
+	targets    *webhook.Caller
+	sealer     secret.Sealer
 	operations *policy.Operations
 	rules      *policy.Validator
 }
@@ -69,13 +77,41 @@ func serve[S any](description *grpc.ServiceDesc, mount func(*wire.Transports, S,
 	return service{description, server, func(to *wire.Transports, chain grpc.UnaryServerInterceptor) { mount(to, server, chain) }}
 }
 
-// NewServices makes all services over env: one line each. What is served is what
-// conditions can name, what the reference page lists and what reflection shows.
+// NewServices reads what is common of the contract and makes all services over env. What
+// is served is what conditions can name, what the reference page lists and what
+// reflection shows.
 func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller, sealer secret.Sealer) (*Services, error) {
-	domains, memberships, factors := domain.New(env, targets.Out), membership.New(env, roles), authenticator.NewFactors(env, sealer)
-	orgs, sessions, users, apps := org.New(env, domains), session.New(env, factors), user.New(env), app.New(env)
+	c := common{roles: roles, targets: targets, sealer: sealer}
+	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
+	for _, one := range c.others(env).all {
+		names = append(names, one.description.ServiceName)
+	}
+	var err error
+	if c.operations, err = policy.NewOperations(names...); err != nil {
+		return nil, err
+	}
+	if c.rules, err = policy.NewValidator(c.operations); err != nil {
+		return nil, err
+	}
+	return c.over(env), nil
+}
+
+// over makes all services over env.
+func (c common) over(env resource.Env) *Services {
+	s := c.others(env)
+	// It knows all of them: executions are about operations.
+	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, c.operations, c.targets, c.sealer)))
+	return s
+}
+
+// others makes the services that know nothing of operations: one line each.
+func (c common) others(env resource.Env) *Services {
+	roles := c.roles
+	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
+	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
+	sessions := session.New(env, factors, users)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	s := &Services{Sessions: sessions, Users: users, Apps: apps, all: []service{
+	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
@@ -91,19 +127,6 @@ func NewServices(env resource.Env, roles *policy.Roles, targets *webhook.Caller,
 		serve[sessionv3.ServiceSessionsServer](&sessionv3.ServiceSessions_ServiceDesc, sessionv3.MountServiceSessions, sessions),
 		serve[userv3.ServiceUsersServer](&userv3.ServiceUsers_ServiceDesc, userv3.MountServiceUsers, users),
 	}}
-	names := []string{actionv3.ServiceActions_ServiceDesc.ServiceName}
-	for _, one := range s.all {
-		names = append(names, one.description.ServiceName)
-	}
-	operations, err := policy.NewOperations(names...)
-	if err != nil {
-		return nil, err
-	}
-	s.operations = operations
-	// The last one knows all of them: executions are about operations.
-	s.all = append(s.all, serve[actionv3.ServiceActionsServer](&actionv3.ServiceActions_ServiceDesc, actionv3.MountServiceActions, action.New(env, operations, targets, sealer)))
-	s.rules, err = policy.NewValidator(operations)
-	return s, err
 }
 
 func (s *Services) mount(to *wire.Transports, chain grpc.UnaryServerInterceptor) {

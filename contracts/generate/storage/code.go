@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -94,8 +95,8 @@ func (w *writer) file() {
 // facts writes what holds for all rows.
 func (w *writer) facts() {
 	place := func(named, usual string) string {
-		if named == "" && w.rows.column(usual) != nil {
-			named = usual
+		if w.rows.column(usual) != nil {
+			named = cmp.Or(named, usual)
 		}
 		if named == "" {
 			return `""`
@@ -130,21 +131,14 @@ func (w *writer) text(name string) string {
 	return "r." + c.Go
 }
 
-func orElse(named, usual string) string {
-	if named == "" {
-		return usual
-	}
-	return named
-}
-
 // head writes what tells a row from others and where it is.
 func (w *writer) head() {
 	w.P("// Head returns which row r is and where.")
 	w.P("func (", w.name, ") Head(r ", w.row, ") ", resourcePackage.Ident("Head"), " {")
 	w.P("return ", resourcePackage.Ident("Head"), "{")
-	w.P("ID: r.ID, Subject: ", w.text(orElse(w.GetSubject(), "id")), ", Sequence: r.Sequence, ChangeDate: r.ChangeDate, OwnerOrg: ", w.text("org_id"), ", Reader: ", w.text(w.GetReader()), ",")
-	w.P("Place: ", policyPackage.Ident("Place"), "{InstanceID: ", w.text("instance_id"), ", OrgID: ", w.text(orElse(w.GetOrg(), "org_id")), ", ProjectID: ", w.text(orElse(w.GetProject(), "project_id")),
-		", ProjectGrantID: ", w.text(orElse(w.GetProjectGrant(), "project_grant_id")), ", UserID: ", w.text(orElse(w.GetUser(), "user_id")), "},")
+	w.P("ID: r.ID, Subject: ", w.text(cmp.Or(w.GetSubject(), "id")), ", Sequence: r.Sequence, ChangeDate: r.ChangeDate, OwnerOrg: ", w.text("org_id"), ", Reader: ", w.text(w.GetReader()), ",")
+	w.P("Place: ", policyPackage.Ident("Place"), "{InstanceID: ", w.text("instance_id"), ", OrgID: ", w.text(cmp.Or(w.GetOrg(), "org_id")), ", ProjectID: ", w.text(cmp.Or(w.GetProject(), "project_id")),
+		", ProjectGrantID: ", w.text(cmp.Or(w.GetProjectGrant(), "project_grant_id")), ", UserID: ", w.text(cmp.Or(w.GetUser(), "user_id")), "},")
 	w.P("}")
 	w.P("}")
 	w.P()
@@ -236,15 +230,12 @@ func (w *writer) statements() {
 				w.P("r.", c.Go, " = ", resourcePackage.Ident("Fold"), "(r.", w.stored.column(text).Go, ")")
 			}
 		}
-		of := w.models.byName[w.name+query+"Params"]
+		params := w.models.byName[w.name+query+"Params"]
 		w.P("r.Sequence, err = ", db, "().", w.name, query, "(ctx, conn, ", dbPackage.Ident(w.name+query+"Params"), "{")
-		for _, c := range of.Columns {
-			switch about, ofEvent := strings.CutPrefix(c.Name, "event_"); {
-			case ofEvent:
-				if about == "type" {
-					about = "event_type"
-				}
-				w.P(c.Go, ": e.", recordField(about), ",")
+		for _, c := range params.Columns {
+			switch of := recordField(c); {
+			case of != "":
+				w.P(c.Go, ": e.", of, ",")
 			case c.list():
 				w.P(c.Go, ": ", resourcePackage.Ident("NotNull"), "(r.", c.Go, "),")
 			default:
@@ -260,12 +251,9 @@ func (w *writer) statements() {
 	w.P("func (", w.name, ") Delete(ctx ", contextPackage.Ident("Context"), ", conn ", conn, ", key ", key, ", e ", eventPackage.Ident("Record"), ") (int64, error) {")
 	w.P("sequence, err := ", db, "().", w.name, "Leave(ctx, conn, ", dbPackage.Ident(w.name+"LeaveParams"), "{")
 	for _, c := range w.models.byName[w.name+"LeaveParams"].Columns {
-		switch about, ofEvent := strings.CutPrefix(c.Name, "event_"); {
-		case ofEvent:
-			if about == "type" {
-				about = "event_type"
-			}
-			w.P(c.Go, ": e.", recordField(about), ",")
+		switch of := recordField(c); {
+		case of != "":
+			w.P(c.Go, ": e.", of, ",")
 		case c.Name == w.GetUnder():
 			w.P(c.Go, ": key.Under,")
 		default: // instance_id and id
@@ -279,8 +267,16 @@ func (w *writer) statements() {
 	w.P()
 }
 
-// recordField is the field of event.Record that a parameter of append_event is.
-func recordField(parameter string) string {
+// recordField is the field of event.Record that a parameter of append_event is, "" for
+// other parameters.
+func recordField(c *column) string {
+	parameter, ofEvent := strings.CutPrefix(c.Name, "event_")
+	if !ofEvent {
+		return ""
+	}
+	if parameter == "type" {
+		parameter = "event_type"
+	}
 	name := camel(parameter)
 	if id, ok := strings.CutSuffix(name, "Id"); ok {
 		return id + "ID"

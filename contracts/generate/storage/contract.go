@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	storagev1 "github.com/writ-id/writ/gen/proto/writ/storage/v1"
 )
 
@@ -96,7 +95,7 @@ func (t *table) check(message *protogen.Message) error {
 // place gives a message to its table.
 func (c *contract) place(message *protogen.Message) error {
 	options := message.Desc.Options()
-	event, _ := proto.GetExtension(options, policyv1.E_Event).(*policyv1.Event)
+	event := eventOf(message)
 	name := proto.GetExtension(options, storagev1.E_Of).(string)
 	if own, ok := proto.GetExtension(options, storagev1.E_Table).(*storagev1.Table); ok && own != nil {
 		name = own.GetName()

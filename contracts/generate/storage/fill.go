@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/compiler/protogen"
 )
@@ -15,8 +16,8 @@ func (w *writer) fill(message *protogen.Message) {
 		w.errs = append(w.errs, err)
 	}
 	name := message.GoIdent.GoName
-	b := &block{w: w, name: "answer" + name}
-	b.collect(nodes, "")
+	b := &block{name: "answer" + name, names: map[*node]string{}}
+	b.collect(nodes)
 	w.P("// ", b.name, " is what a ", name, " is made of.")
 	w.P("type ", b.name, " struct {")
 	w.P("m ", message.GoIdent)
@@ -37,7 +38,6 @@ func (w *writer) fill(message *protogen.Message) {
 
 // block collects the messages that an answer is made of.
 type block struct {
-	w     *writer
 	name  string
 	parts []part
 	names map[*node]string
@@ -48,39 +48,33 @@ type part struct {
 	of   protogen.GoIdent
 }
 
-func (b *block) add(n *node, of protogen.GoIdent, suffix string) {
-	name := fmt.Sprintf("p%d%s", len(b.parts), suffix)
-	b.parts = append(b.parts, part{name, of})
-	if suffix == "" {
-		if b.names == nil {
-			b.names = map[*node]string{}
-		}
-		b.names[n] = name
-	}
+func (b *block) add(n *node, of protogen.GoIdent) {
+	b.names[n] = fmt.Sprintf("p%d", len(b.parts))
+	b.parts = append(b.parts, part{b.names[n], of})
 }
 
-func (b *block) collect(nodes []*node, _ string) {
+func (b *block) collect(nodes []*node) {
 	for _, n := range nodes {
 		switch {
 		case n.details:
-			b.add(n, resourcePackage.Ident("DetailsBlock"), "")
+			b.add(n, resourcePackage.Ident("DetailsBlock"))
 		case n.column == nil:
-			b.add(n, n.field.Message.GoIdent, "")
-			b.collect(n.below, "")
+			b.add(n, n.field.Message.GoIdent)
+			b.collect(n.below)
 		case n.field.Message != nil && !n.field.Desc.IsList() && listWithin(n.field) == nil:
 			if name := n.field.Message.Desc.FullName(); name == "google.protobuf.Timestamp" || name == "google.protobuf.Duration" {
-				b.add(n, n.field.Message.GoIdent, "")
+				b.add(n, n.field.Message.GoIdent)
 			}
 		}
 	}
 }
 
-// message is an expression for an empty message of a node.
-func (b *block) message(n *node, of protogen.GoIdent) string {
-	if b != nil && b.names[n] != "" {
-		return "&b." + b.names[n]
+// message is an expression for the empty message of a node, "nil" when none is kept for it.
+func (b *block) message(n *node) string {
+	if b.names[n] == "" {
+		return "nil"
 	}
-	return ""
+	return "&b." + b.names[n]
 }
 
 func (w *writer) fillNodes(nodes []*node, to string, b *block) {
@@ -160,19 +154,9 @@ func (w *writer) fillField(n *node, to string, b *block) {
 }
 
 func (w *writer) fillMessage(n *node, field, value string, b *block) {
-	in := b.message(n, n.field.Message.GoIdent)
+	in := b.message(n)
 	call := func(name string, args ...string) string {
-		text := w.QualifiedGoIdent(resourcePackage.Ident(name)) + "("
-		for i, arg := range args {
-			if i > 0 {
-				text += ", "
-			}
-			text += arg
-		}
-		return text + ")"
-	}
-	if in == "" {
-		in = "nil"
+		return w.QualifiedGoIdent(resourcePackage.Ident(name)) + "(" + strings.Join(args, ", ") + ")"
 	}
 	switch n.field.Message.Desc.FullName() {
 	case "google.protobuf.Duration":

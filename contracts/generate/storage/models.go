@@ -108,15 +108,15 @@ func (m *models) add(file *ast.File) {
 	}
 }
 
-func modelOf(name string, of *ast.StructType) *model {
-	made := &model{Name: name}
+func modelOf(called string, of *ast.StructType) *model {
+	made := &model{Name: called}
 	for _, field := range of.Fields.List {
 		if field.Tag == nil || len(field.Names) != 1 {
 			continue
 		}
 		tag, _ := strconv.Unquote(field.Tag.Value)
-		if column_ := reflect.StructTag(tag).Get("db"); column_ != "" {
-			made.Columns = append(made.Columns, &column{column_, field.Names[0].Name, typeText(field.Type)})
+		if name := reflect.StructTag(tag).Get("db"); name != "" {
+			made.Columns = append(made.Columns, &column{name, field.Names[0].Name, typeText(field.Type)})
 		}
 	}
 	return made

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -34,7 +35,7 @@ func queries(plugin *protogen.Plugin, found *models) (map[string]string, error) 
 // sqlc.
 func modelsOf(found *models) func(of *storagev1.Table) (stored, rows *model) {
 	return func(of *storagev1.Table) (*model, *model) {
-		return found.byName[camel(of.GetName())], found.byName[camel(orElse(of.GetRows(), of.GetName()))]
+		return found.byName[camel(of.GetName())], found.byName[camel(cmp.Or(of.GetRows(), of.GetName()))]
 	}
 }
 
@@ -84,11 +85,7 @@ func (t *table) selected() string {
 	for _, c := range t.rows.Columns {
 		columns = append(columns, "t."+quoted(c.Name))
 	}
-	from := t.GetRows()
-	if from == "" {
-		from = t.GetName()
-	}
-	return "SELECT " + strings.Join(columns, ", ") + " FROM " + from + " t"
+	return "SELECT " + strings.Join(columns, ", ") + " FROM " + cmp.Or(t.GetRows(), t.GetName()) + " t"
 }
 
 // key is the condition for one row.

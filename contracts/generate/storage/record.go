@@ -31,7 +31,7 @@ func (w *writer) record() {
 				condition += " && (old == nil || " + w.unequal(n.column, "old", "r") + ")"
 			}
 			w.P("if ", condition, " {")
-			w.fillField(n, "m", nil)
+			w.fillField(n, "m", &block{})
 			w.P("}")
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -126,7 +127,7 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-`, t.GetName(), event.GetAggregate(), orElse(t.GetSubject(), "id"), event.GetType(), payload, owner, strings.Join(types, ", ")), nil
+`, t.GetName(), event.GetAggregate(), cmp.Or(t.GetSubject(), "id"), event.GetType(), payload, owner, strings.Join(types, ", ")), nil
 }
 
 func eventOf(message *protogen.Message) *policyv1.Event {

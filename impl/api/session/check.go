@@ -155,7 +155,7 @@ func errUserKnown() error {
 // checkPassword compares a password. That there were too many before is for the pages to
 // know; on the wire it is a failure like others.
 func (s *Service) checkPassword(ctx context.Context, instanceID, userID string, by user.Attempt, password string) error {
-	right, err := user.CheckPassword(ctx, s.DB.Conn(), s.Now(), instanceID, userID, by, password)
+	right, err := s.users.CheckPassword(ctx, instanceID, userID, by, password)
 	if errors.Is(err, user.ErrTooMany) {
 		return newErrCheck().Because(err)
 	}

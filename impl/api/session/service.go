@@ -32,6 +32,7 @@ type Service struct {
 
 	resource.Env
 	factors  *authenticator.Factors
+	users    *user.Service
 	queries  *db.Queries
 	sessions *resource.Table[db.SessionRow, storage.Sessions]
 }
@@ -41,16 +42,17 @@ var _ sessionv3.ServiceSessionsServer = (*Service)(nil)
 // row is a session with what is read along of its user.
 type row = db.SessionRow
 
-// New returns a Service over env that checks second factors by factors.
-func New(env resource.Env, factors *authenticator.Factors) *Service {
+// New returns a Service over env that checks passwords by users and second factors by
+// factors.
+func New(env resource.Env, factors *authenticator.Factors, users *user.Service) *Service {
 	return &Service{
-		Env: env, factors: factors, queries: db.New(),
+		Env: env, factors: factors, users: users, queries: db.New(),
 		sessions: resource.New(env, storage.Sessions{}, nil),
 	}
 }
 
 // In returns the service within a transaction: what it does happens when that commits.
-func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.factors) }
+func (s *Service) In(tx pgx.Tx) *Service { return New(s.Env.In(tx), s.factors, s.users) }
 
 // CreateSession creates a session with what is proven at once.
 func (s *Service) CreateSession(ctx context.Context, req *sessionv3.CreateSessionRequest) (*sessionv3.CreateSessionResponse, error) {

@@ -40,13 +40,13 @@ var ErrTooMany = errors.New("user: too many wrong passwords")
 //
 // A hash from another system is replaced by one of ours when the password is
 // right (SEC-278).
-func CheckPassword(ctx context.Context, conn db.DBTX, now time.Time, instanceID, userID string, by Attempt, password string) (bool, error) {
-	leave, err := inLine.enter(ctx, instanceID+"\x00"+cmp.Or(userID, by.Name)+"\x00"+by.Browser)
+func (s *Service) CheckPassword(ctx context.Context, instanceID, userID string, by Attempt, password string) (bool, error) {
+	leave, err := s.inLine.enter(ctx, instanceID+"\x00"+cmp.Or(userID, by.Name)+"\x00"+by.Browser)
 	if err != nil {
 		return false, err
 	}
 	defer leave()
-	queries := db.New()
+	queries, conn, now := s.queries, s.DB.Conn(), s.Now()
 	tried, err := queries.TryPassword(ctx, conn, db.TryPasswordParams{
 		InstanceID: instanceID, ID: userID, Name: by.Name, Browser: by.Browser, Now: now, PeriodEnd: now.Add(passwordPeriod), AttemptsLimit: passwordAttempts,
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/writ-id/writ/gen/db"
 	"github.com/writ-id/writ/impl/api/user"
+	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 )
 
@@ -83,8 +84,9 @@ func TestSEC170_ANameThatNobodyHasTakesAsLongAsOneOfOurs(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	}
+	service := user.New(resource.Env{DB: w.db, Now: func() time.Time { return now }})
 	for name, check := range map[string][2]string{"of nobody": {"", "nobody"}, "of somebody without one": {w.users["owner"].ID, "owner"}} {
-		if right, err := user.CheckPassword(t.Context(), w.db.Pool, now, instance, check[0], user.Attempt{Name: check[1]}, password); right || err != nil {
+		if right, err := service.CheckPassword(t.Context(), instance, check[0], user.Attempt{Name: check[1]}, password); right || err != nil {
 			t.Errorf("the password %s is that of somebody else: %v, %v", name, right, err)
 		}
 	}

@@ -10,9 +10,7 @@ import (
 // all of them together must not use up the tries that there are, on several nodes.
 const underWay = 2
 
-// inLine lets those wait who try a password of the same user.
-var inLine = lines{waiting: map[string]*line{}}
-
+// lines lets those wait who try a password of the same user.
 type lines struct {
 	mu      sync.Mutex
 	waiting map[string]*line

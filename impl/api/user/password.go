@@ -15,7 +15,6 @@ import (
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/signout"
-	"github.com/writ-id/writ/impl/core/store"
 )
 
 // newPassword is a password in plain text or as a hash: userv3.Password and
@@ -76,7 +75,7 @@ func (s *Service) SetPasswordKeeping(ctx context.Context, req *userv3.SetPasswor
 	}
 	details, err := s.users.Change(ctx, req.GetId(), &eventv1.HumanPasswordChanged{}, func(tx pgx.Tx, now *db.UserRow) error {
 		// Not the hash, which the check may have replaced by a better one.
-		if !store.SameTime(now.PasswordChanged, changed) {
+		if !resource.SameTime(now.PasswordChanged, changed) {
 			return fault.New(fault.FailedPrecondition, "PASSWORD_CHANGED", "the password was changed meanwhile")
 		}
 		now.PasswordHash, now.PasswordChanged = user.PasswordHash, user.PasswordChanged
@@ -103,7 +102,7 @@ func (s *Service) maySetPassword(ctx context.Context, user *db.UserRow, password
 	if password.CurrentPassword == nil {
 		return nil
 	}
-	matches, err := CheckPassword(ctx, s.DB.Conn(), s.Now(), user.InstanceID, user.ID, Attempt{Name: user.ID}, password.GetCurrentPassword())
+	matches, err := s.CheckPassword(ctx, user.InstanceID, user.ID, Attempt{Name: user.ID}, password.GetCurrentPassword())
 	if err == nil && !matches || errors.Is(err, ErrTooMany) {
 		err = fault.Invalid("WRONG_PASSWORD", field, "is not the password")
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/writ-id/writ/impl/core/wire"
 )
 
-// Engine runs executions. It is safe for concurrent use.
-type Engine struct {
+// Config holds what an Engine needs; every field is required.
+type Config struct {
 	DB         *store.DB
 	Operations *policy.Operations
 	Sealer     secret.Sealer
@@ -31,7 +31,11 @@ type Engine struct {
 	Now        func() time.Time
 	NewID      func() string
 	Logger     *slog.Logger
+}
 
+// Engine runs executions. It is safe for concurrent use.
+type Engine struct {
+	Config
 	tables cache.Cache[string, *Table] // by instance
 	gate   *fair.Gate
 	later  sync.WaitGroup // calls that nobody waits for
@@ -43,11 +47,8 @@ const (
 	maxWaiting = 1000
 )
 
-// New returns an Engine that lacks only what its exported fields say.
-func New(e Engine) *Engine { //nolint:govet // nothing of it was used yet
-	e.gate = fair.New(maxCalls, maxWaiting)
-	return &e
-}
+// New returns an Engine over c.
+func New(c Config) *Engine { return &Engine{Config: c, gate: fair.New(maxCalls, maxWaiting)} }
 
 // Find implements policy.Executions.
 func (e *Engine) Find(ctx context.Context, instanceID, method string) (*policy.Around, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ func (c *Client) Post(ctx context.Context, pool, address string, header http.Hea
 		request.Header = header
 		response, err := through.RoundTrip(request)
 		if err != nil {
-			return nil, err
+			return nil, plain(err)
 		}
 		switch response.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -77,6 +78,35 @@ func read(response *http.Response) (*Answer, error) {
 		err = ErrTooLong
 	}
 	return &Answer{response.StatusCode, response.Header, body}, err
+}
+
+// plain returns why a call failed without the addresses that the names of its URL lead to:
+// tenants would learn from them what is around the node (SEC-259).
+func plain(err error) error {
+	if errors.Is(err, ErrForbidden) {
+		return ErrForbidden
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New("the host is not found")
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok && failed.Op == "dial" {
+		return fmt.Errorf("no connection: %w", reason(failed))
+	}
+	if failed, ok := errors.AsType[*net.OpError](err); ok {
+		return fmt.Errorf("the connection broke: %w", reason(failed))
+	}
+	return err
+}
+
+// reason is the innermost error, which names no address.
+func reason(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
 }
 
 // pools are connections that are kept, by the name of what they are for.

@@ -223,10 +223,5 @@ func Violates(err error, constraint string) bool {
 	return ok && refused.ConstraintName == constraint
 }
 
-// SameTime compares columns that may be NULL.
-func SameTime(a, b *time.Time) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.Equal(*b)
-}
-
 // NoRow reports whether a query found nothing.
 func NoRow(err error) bool { return errors.Is(err, pgx.ErrNoRows) }

@@ -307,7 +307,7 @@ func (r *run) token(ctx context.Context, user *db.UserRow, path string, token To
 	}
 	hash := secret.HashToken(value)
 	if exists {
-		if bytes.Equal(old.TokenHash, hash[:]) && store.SameTime(old.ExpirationDate, token.Expires) {
+		if bytes.Equal(old.TokenHash, hash[:]) && resource.SameTime(old.ExpirationDate, token.Expires) {
 			return value, nil
 		}
 		if err := r.Users.DropToken(ctx, old.ID); err != nil {

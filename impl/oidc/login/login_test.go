@@ -106,10 +106,10 @@ func start(t *testing.T, secure bool) *world {
 	}
 	w.instance = &policy.Instance{ID: w.users["alice"].InstanceID, Name: "a", AllowRegistration: true}
 	w.instance.DefaultOrg = w.value("SELECT default_org FROM instances WHERE id = $1", w.instance.ID)
-	factors := authenticator.NewFactors(env, sealer)
+	factors, users := authenticator.NewFactors(env, sealer), user.New(env)
 	w.factors = authenticator.New(env, factors)
 	w.Pages = login.New(login.Config{
-		Env: env, Roles: roles, Sessions: session.New(env, factors), Users: user.New(env), Sealer: sealer,
+		Env: env, Roles: roles, Sessions: session.New(env, factors, users), Users: users, Sealer: sealer,
 		Box: &token.Box{DB: w.db, Sealer: sealer, Now: w.now}, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Instance: func(*http.Request) (*policy.Instance, error) { return w.instance, nil },
 		Issuer:   func(*http.Request) string { return w.url },
