@@ -206,6 +206,81 @@ func (e AuthenticatorType) Valid() bool {
 	}
 }
 
+// Defines values for DeadReason.
+const (
+	DEADREASONAGE           DeadReason = "DEAD_REASON_AGE"
+	DEADREASONATTEMPTS      DeadReason = "DEAD_REASON_ATTEMPTS"
+	DEADREASONGONE          DeadReason = "DEAD_REASON_GONE"
+	DEADREASONTARGETDELETED DeadReason = "DEAD_REASON_TARGET_DELETED"
+	DEADREASONUNSPECIFIED   DeadReason = "DEAD_REASON_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the DeadReason enum.
+func (e DeadReason) Valid() bool {
+	switch e {
+	case DEADREASONAGE:
+		return true
+	case DEADREASONATTEMPTS:
+		return true
+	case DEADREASONGONE:
+		return true
+	case DEADREASONTARGETDELETED:
+		return true
+	case DEADREASONUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeliveryFieldName.
+const (
+	DELIVERYFIELDNAMECREATIONDATE DeliveryFieldName = "DELIVERY_FIELD_NAME_CREATION_DATE"
+	DELIVERYFIELDNAMEID           DeliveryFieldName = "DELIVERY_FIELD_NAME_ID"
+	DELIVERYFIELDNAMEUNSPECIFIED  DeliveryFieldName = "DELIVERY_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the DeliveryFieldName enum.
+func (e DeliveryFieldName) Valid() bool {
+	switch e {
+	case DELIVERYFIELDNAMECREATIONDATE:
+		return true
+	case DELIVERYFIELDNAMEID:
+		return true
+	case DELIVERYFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeliveryState.
+const (
+	DELIVERYSTATEDEAD        DeliveryState = "DELIVERY_STATE_DEAD"
+	DELIVERYSTATEDELIVERED   DeliveryState = "DELIVERY_STATE_DELIVERED"
+	DELIVERYSTATEFAILED      DeliveryState = "DELIVERY_STATE_FAILED"
+	DELIVERYSTATEPENDING     DeliveryState = "DELIVERY_STATE_PENDING"
+	DELIVERYSTATEUNSPECIFIED DeliveryState = "DELIVERY_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the DeliveryState enum.
+func (e DeliveryState) Valid() bool {
+	switch e {
+	case DELIVERYSTATEDEAD:
+		return true
+	case DELIVERYSTATEDELIVERED:
+		return true
+	case DELIVERYSTATEFAILED:
+		return true
+	case DELIVERYSTATEPENDING:
+		return true
+	case DELIVERYSTATEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DomainFieldName.
 const (
 	DOMAINFIELDNAMECHANGEDATE   DomainFieldName = "DOMAIN_FIELD_NAME_CHANGE_DATE"
@@ -1463,6 +1538,12 @@ type APIConfigOutput struct {
 // AccessTokenType AccessTokenType is the form of access tokens.
 type AccessTokenType string
 
+// ActionV3AlphaEventTypeFilter EventTypeFilter is met by what is about events of one name.
+type ActionV3AlphaEventTypeFilter struct {
+	// Type The name, for example user.human.added.
+	Type string `json:"type"`
+}
+
 // ActivateAppReply ActivateAppResponse is the response of ActivateApp.
 type ActivateAppReply struct {
 	// Details Sequence and date of the change.
@@ -2032,6 +2113,9 @@ type DeactivateUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
+// DeadReason DeadReason is why a delivery was given up.
+type DeadReason string
+
 // DeleteAppKeyReply DeleteAppKeyResponse is the response of DeleteAppKey.
 type DeleteAppKeyReply struct {
 	// Details Sequence and date of the deletion.
@@ -2144,6 +2228,98 @@ type DeleteUserReply struct {
 type DeleteUserSchemaReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
+}
+
+// DeliveredEvent DeliveredEvent says which event it is.
+type DeliveredEvent struct {
+	// ObjectID The ID of the object.
+	ObjectID string `json:"objectId"`
+
+	// ObjectType The kind of object it is about.
+	ObjectType string `json:"objectType"`
+
+	// Sequence Its place in the order of events.
+	Sequence string `json:"sequence"`
+
+	// Type Its name, for example user.human.added.
+	Type string `json:"type"`
+}
+
+// DeliveryAttempt DeliveryAttempt is what came of one attempt.
+type DeliveryAttempt struct {
+	// Answer The first 4 KiB of the answer.
+	Answer string `json:"answer"`
+
+	// Date When it began.
+	Date time.Time `json:"date"`
+
+	// Duration How long it took.
+	//
+	// Example: 10s
+	Duration string `json:"duration"`
+
+	// Error What went wrong, in words; empty when nothing did.
+	Error string `json:"error"`
+
+	// Number Its number, from 1.
+	Number int64 `json:"number"`
+
+	// Status The HTTP status of the answer; 0 when there was none.
+	Status int64 `json:"status"`
+}
+
+// DeliveryFieldName DeliveryFieldName is a column that deliveries can be sorted by.
+type DeliveryFieldName string
+
+// DeliveryObjectFilter DeliveryObjectFilter is met by the deliveries of events about one object.
+type DeliveryObjectFilter struct {
+	// ID The ID of the object.
+	ID string `json:"id"`
+
+	// Type The kind of object, for example user; any when absent.
+	Type *string `json:"type,omitempty"`
+}
+
+// DeliveryRequest DeliveryRequest is a request as it was last sent, but for its signature. Before the first attempt it has no headers.
+type DeliveryRequest struct {
+	// Body Its body.
+	Body string `json:"body"`
+
+	// Headers Its headers.
+	Headers map[string]string `json:"headers"`
+}
+
+// DeliverySearchFilter DeliverySearchFilter is one condition a delivery has to meet.
+type DeliverySearchFilter struct {
+	// CreationDate By when it was queued.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// EventType By the name of the event.
+	EventType *ActionV3AlphaEventTypeFilter `json:"eventType,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Object By the object that the event is about.
+	Object *DeliveryObjectFilter `json:"object,omitempty"`
+
+	// Replayable By whether it can be replayed: all but pending ones can.
+	Replayable *BoolFilter `json:"replayable,omitempty"`
+
+	// State By the state.
+	State *DeliveryStateFilter `json:"state,omitempty"`
+
+	// Target By the target.
+	Target *IDFilter `json:"target,omitempty"`
+}
+
+// DeliveryState DeliveryState is how far a delivery got.
+type DeliveryState string
+
+// DeliveryStateFilter DeliveryStateFilter is met by the deliveries of one state.
+type DeliveryStateFilter struct {
+	// State The state.
+	State DeliveryState `json:"state"`
 }
 
 // Details Details says when and where a resource last changed.
@@ -2293,7 +2469,7 @@ type EventSearchFilter struct {
 	Sequence *EventSequenceFilter `json:"sequence,omitempty"`
 
 	// Type By what happened.
-	Type *EventTypeFilter `json:"type,omitempty"`
+	Type *EventV3AlphaEventTypeFilter `json:"type,omitempty"`
 }
 
 // EventSequenceFilter EventSequenceFilter is met by the events of a range, both ends included.
@@ -2305,8 +2481,8 @@ type EventSequenceFilter struct {
 	AtMost *string `json:"atMost,omitempty"`
 }
 
-// EventTypeFilter EventTypeFilter is met by the events of some types.
-type EventTypeFilter struct {
+// EventV3AlphaEventTypeFilter EventTypeFilter is met by the events of some types.
+type EventV3AlphaEventTypeFilter struct {
 	// Types Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by none.
 	Types []string `json:"types"`
 }
@@ -2459,6 +2635,48 @@ type GetAppKey struct {
 type GetAppReply struct {
 	// App The application with its details.
 	App GetApp `json:"app"`
+}
+
+// GetDelivery GetDelivery is the delivery of one event to one target, with its details: sequence is the event that it delivers, or by which it was last replayed. Its ID is the webhook-id of every attempt.
+type GetDelivery struct {
+	// Attempts How many attempts were made, since the last replay if there was one.
+	Attempts int64 `json:"attempts"`
+
+	// CreationDate When it was queued.
+	CreationDate time.Time `json:"creationDate"`
+
+	// DeadReason Why it is not tried any more; unspecified unless it is dead.
+	DeadReason DeadReason `json:"deadReason"`
+
+	// Details When and where the delivery last changed.
+	Details Details `json:"details"`
+
+	// Event What is delivered.
+	Event DeliveredEvent `json:"event"`
+
+	// Execution The ID of the execution that named the target.
+	Execution string `json:"execution"`
+
+	// NextAttempt When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object to the same target is not.
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+
+	// State How far it got.
+	State DeliveryState `json:"state"`
+
+	// Target The ID of the target, which may be deleted since.
+	Target string `json:"target"`
+}
+
+// GetDeliveryReply GetDeliveryResponse is the response of GetDelivery.
+type GetDeliveryReply struct {
+	// Attempts The attempts, the first one first, those before a replay too.
+	Attempts []DeliveryAttempt `json:"attempts"`
+
+	// Delivery The delivery with its details.
+	Delivery GetDelivery `json:"delivery"`
+
+	// Request What is sent.
+	Request DeliveryRequest `json:"request"`
 }
 
 // GetDomain GetDomain is a domain with its details.
@@ -4323,6 +4541,27 @@ type RemoveTOTPReply struct {
 	Details Details `json:"details"`
 }
 
+// ReplayDeliveriesReply ReplayDeliveriesResponse is the response of ReplayDeliveries.
+type ReplayDeliveriesReply struct {
+	// Count How many deliveries are sent again, or would be.
+	Count string `json:"count"`
+}
+
+// ReplayDeliveriesRequest ReplayDeliveriesRequest is the request of ReplayDeliveries.
+type ReplayDeliveriesRequest struct {
+	// DryRun Only answer how many it would be.
+	DryRun *bool `json:"dryRun,omitempty"`
+
+	// Filters The conditions to meet, all of them.
+	Filters []DeliverySearchFilter `json:"filters"`
+}
+
+// ReplayDeliveryReply ReplayDeliveryResponse is the response of ReplayDelivery.
+type ReplayDeliveryReply struct {
+	// Details Sequence and date of the replay.
+	Details Details `json:"details"`
+}
+
 // RequestExecution RequestExecution names the API points whose requests trigger.
 type RequestExecution struct {
 	// All All services and methods. Only the value true is valid.
@@ -4564,6 +4803,18 @@ type SearchAppsReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn AppFieldName `json:"sortingColumn"`
+}
+
+// SearchDeliveriesReply SearchDeliveriesResponse is the response of SearchDeliveries.
+type SearchDeliveriesReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetDelivery `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn DeliveryFieldName `json:"sortingColumn"`
 }
 
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
@@ -5824,6 +6075,24 @@ type SearchExecutionsParams struct {
 	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
 }
 
+// SearchDeliveriesJSONBody defines parameters for SearchDeliveries.
+type SearchDeliveriesJSONBody = []DeliverySearchFilter
+
+// SearchDeliveriesParams defines parameters for SearchDeliveries.
+type SearchDeliveriesParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *DeliveryFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
 // BulkLimitJSONBody defines parameters for BulkLimit.
 type BulkLimitJSONBody = []InstanceLimits
 
@@ -6447,6 +6716,12 @@ type PutExecutionJSONRequestBody = Execution
 
 // SearchExecutionsJSONRequestBody defines body for SearchExecutions for application/json ContentType.
 type SearchExecutionsJSONRequestBody = SearchExecutionsJSONBody
+
+// ReplayDeliveriesJSONRequestBody defines body for ReplayDeliveries for application/json ContentType.
+type ReplayDeliveriesJSONRequestBody = ReplayDeliveriesRequest
+
+// SearchDeliveriesJSONRequestBody defines body for SearchDeliveries for application/json ContentType.
+type SearchDeliveriesJSONRequestBody = SearchDeliveriesJSONBody
 
 // CreateInstanceJSONRequestBody defines body for CreateInstance for application/json ContentType.
 type CreateInstanceJSONRequestBody = Instance
@@ -7260,6 +7535,66 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 	SearchExecutions(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeliveriesWithBody Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveriesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeliveries Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveries(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchDeliveriesWithBody Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveriesWithBody(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchDeliveries Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveries(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDelivery Reads one delivery, with the request as it was sent and what came of each attempt
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+	GetDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	//
+	// One that is pending already is refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+	ReplayDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAvailableExecutionFunctions Lists the functions that a function condition can name
 	//
@@ -9839,6 +10174,126 @@ func (c *Client) SearchExecutionsWithBody(ctx context.Context, params *SearchExe
 // Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 func (c *Client) SearchExecutions(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSearchExecutionsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeliveriesWithBody Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *Client) ReplayDeliveriesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeliveriesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeliveries Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *Client) ReplayDeliveries(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeliveriesRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchDeliveriesWithBody Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *Client) SearchDeliveriesWithBody(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchDeliveriesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchDeliveries Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *Client) SearchDeliveries(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchDeliveriesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDelivery Reads one delivery, with the request as it was sent and what came of each attempt
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+func (c *Client) GetDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDeliveryRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+//
+// One that is pending already is refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+func (c *Client) ReplayDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeliveryRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -15239,6 +15694,217 @@ func NewSearchExecutionsRequestWithBody(server string, params *SearchExecutionsP
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReplayDeliveriesRequest calls the generic ReplayDeliveries builder with application/json body
+func NewReplayDeliveriesRequest(server string, body ReplayDeliveriesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayDeliveriesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReplayDeliveriesRequestWithBody constructs an http.Request for the ReplayDeliveries method, with any body, and a specified content type
+func NewReplayDeliveriesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/_replay")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchDeliveriesRequest calls the generic SearchDeliveries builder with application/json body
+func NewSearchDeliveriesRequest(server string, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchDeliveriesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchDeliveriesRequestWithBody constructs an http.Request for the SearchDeliveries method, with any body, and a specified content type
+func NewSearchDeliveriesRequestWithBody(server string, params *SearchDeliveriesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetDeliveryRequest constructs an http.Request for the GetDelivery method
+func NewGetDeliveryRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayDeliveryRequest constructs an http.Request for the ReplayDelivery method
+func NewReplayDeliveryRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/%s/_replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -22253,6 +22919,70 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 	SearchExecutionsWithResponse(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchExecutionsAnswer, error)
 
+	// ReplayDeliveriesWithBodyWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveriesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error)
+
+	// ReplayDeliveriesWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveriesWithResponse(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error)
+
+	// SearchDeliveriesWithBodyWithResponse Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveriesWithBodyWithResponse(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error)
+
+	// SearchDeliveriesWithResponse Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveriesWithResponse(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error)
+
+	// GetDeliveryWithResponse Reads one delivery, with the request as it was sent and what came of each attempt
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+	GetDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetDeliveryAnswer, error)
+
+	// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	//
+	// One that is pending already is refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+	ReplayDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ReplayDeliveryAnswer, error)
+
 	// ListAvailableExecutionFunctionsWithResponse Lists the functions that a function condition can name
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
@@ -27788,6 +28518,478 @@ func (r SearchExecutionsAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SearchExecutionsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayDeliveriesAnswer401Headers the declared response headers of an HTTP 401 response for ReplayDeliveries
+type ReplayDeliveriesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ReplayDeliveriesAnswer503Headers the declared response headers of an HTTP 503 response for ReplayDeliveries
+type ReplayDeliveriesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ReplayDeliveriesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayDeliveriesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayDeliveriesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayDeliveriesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON200() *ReplayDeliveriesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayDeliveriesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayDeliveriesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayDeliveriesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayDeliveriesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchDeliveriesAnswer401Headers the declared response headers of an HTTP 401 response for SearchDeliveries
+type SearchDeliveriesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchDeliveriesAnswer503Headers the declared response headers of an HTTP 503 response for SearchDeliveries
+type SearchDeliveriesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchDeliveriesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchDeliveriesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchDeliveriesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchDeliveriesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON200() *SearchDeliveriesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchDeliveriesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchDeliveriesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchDeliveriesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchDeliveriesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetDeliveryAnswer401Headers the declared response headers of an HTTP 401 response for GetDelivery
+type GetDeliveryAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetDeliveryAnswer503Headers the declared response headers of an HTTP 503 response for GetDelivery
+type GetDeliveryAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetDeliveryAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetDeliveryReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetDeliveryAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetDeliveryAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDeliveryAnswer) GetJSON200() *GetDeliveryReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetDeliveryAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetDeliveryAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetDeliveryAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetDeliveryAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetDeliveryAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetDeliveryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetDeliveryAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetDeliveryAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDeliveryAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDeliveryAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDeliveryAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDeliveryAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayDeliveryAnswer401Headers the declared response headers of an HTTP 401 response for ReplayDelivery
+type ReplayDeliveryAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ReplayDeliveryAnswer503Headers the declared response headers of an HTTP 503 response for ReplayDelivery
+type ReplayDeliveryAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ReplayDeliveryAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayDeliveryReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayDeliveryAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayDeliveryAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON200() *ReplayDeliveryReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayDeliveryAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayDeliveryAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayDeliveryAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayDeliveryAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -41932,6 +43134,106 @@ func (c *ClientWithResponses) SearchExecutionsWithResponse(ctx context.Context, 
 	return ParseSearchExecutionsAnswer(rsp)
 }
 
+// ReplayDeliveriesWithBodyWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *ClientWithResponses) ReplayDeliveriesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error) {
+	rsp, err := c.ReplayDeliveriesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeliveriesAnswer(rsp)
+}
+
+// ReplayDeliveriesWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *ClientWithResponses) ReplayDeliveriesWithResponse(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error) {
+	rsp, err := c.ReplayDeliveries(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeliveriesAnswer(rsp)
+}
+
+// SearchDeliveriesWithBodyWithResponse Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *ClientWithResponses) SearchDeliveriesWithBodyWithResponse(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error) {
+	rsp, err := c.SearchDeliveriesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchDeliveriesAnswer(rsp)
+}
+
+// SearchDeliveriesWithResponse Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *ClientWithResponses) SearchDeliveriesWithResponse(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error) {
+	rsp, err := c.SearchDeliveries(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchDeliveriesAnswer(rsp)
+}
+
+// GetDeliveryWithResponse Reads one delivery, with the request as it was sent and what came of each attempt
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetDeliveryAnswer, error) {
+	rsp, err := c.GetDelivery(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDeliveryAnswer(rsp)
+}
+
+// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+//
+// One that is pending already is refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+func (c *ClientWithResponses) ReplayDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ReplayDeliveryAnswer, error) {
+	rsp, err := c.ReplayDelivery(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeliveryAnswer(rsp)
+}
+
 // ListAvailableExecutionFunctionsWithResponse Lists the functions that a function condition can name
 //
 // Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
@@ -48410,6 +49712,454 @@ func ParseSearchExecutionsAnswer(rsp *http.Response) (*SearchExecutionsAnswer, e
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SearchExecutionsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayDeliveriesAnswer parses an HTTP response from a ReplayDeliveriesWithResponse call
+func ParseReplayDeliveriesAnswer(rsp *http.Response) (*ReplayDeliveriesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayDeliveriesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayDeliveriesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayDeliveriesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayDeliveriesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchDeliveriesAnswer parses an HTTP response from a SearchDeliveriesWithResponse call
+func ParseSearchDeliveriesAnswer(rsp *http.Response) (*SearchDeliveriesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchDeliveriesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchDeliveriesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchDeliveriesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchDeliveriesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDeliveryAnswer parses an HTTP response from a GetDeliveryWithResponse call
+func ParseGetDeliveryAnswer(rsp *http.Response) (*GetDeliveryAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDeliveryAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetDeliveryReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetDeliveryAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetDeliveryAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayDeliveryAnswer parses an HTTP response from a ReplayDeliveryWithResponse call
+func ParseReplayDeliveryAnswer(rsp *http.Response) (*ReplayDeliveryAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayDeliveryAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayDeliveryReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayDeliveryAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayDeliveryAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
