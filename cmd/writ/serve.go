@@ -73,7 +73,7 @@ secrets of second factors unreadable in the database.`,
 			}
 			defer db.Close()
 			if file != nil {
-				applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID}, file, seed.Config{})
+				applied, err := server.ApplySeed(ctx, server.Config{DB: db, Now: now, NewID: newID, Sealer: sealer}, file, seed.Config{})
 				if err != nil {
 					return err
 				}

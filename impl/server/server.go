@@ -21,9 +21,11 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/writ-id/writ/gen/db"
 	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -60,6 +62,9 @@ type Config struct {
 	// TokenEndpointAudience accepts assertions of clients whose audience is the token
 	// endpoint (SEC-054).
 	TokenEndpointAudience bool
+	// Deliveries limits how often and how long events are delivered; those that are 0 have
+	// their defaults.
+	Deliveries delivery.Limits
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
@@ -97,6 +102,9 @@ type Dev struct {
 	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
 	// socket is in a folder that only the user of the node enters.
 	Database string
+	// Credentials is the path of the ready file, which only that user reads, for tools
+	// at /_dev/credentials.
+	Credentials string
 }
 
 // Server serves until it is told to drain.
@@ -105,6 +113,8 @@ type Server struct {
 	env        resource.Env
 	chain      *policy.Chain
 	executions *execution.Engine
+	fanout     *delivery.Fanout
+	deliveries *delivery.Worker
 	keeper     *signing.Keeper
 	memory     memory
 	public     *oidc.Server
@@ -159,6 +169,11 @@ func New(c Config) (*Server, error) {
 		DB: c.DB, Operations: services.operations, Sealer: c.Sealer, Caller: targets, Now: c.Now, NewID: c.NewID, Logger: c.Logger,
 	})
 	s.memory.of(s.executions.Drop)
+	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
+	s.deliveries = delivery.NewWorker(delivery.Config{
+		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call,
+		Target: func(row *db.Target) *webhook.Target { return execution.Target(c.Sealer, row) },
+	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
 	keys := &signing.Set{Keeper: s.keeper}
 	s.memory.of(keys.Drop)

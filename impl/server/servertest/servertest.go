@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -57,6 +58,14 @@ type Cluster struct {
 	Env    server.Config // what the nodes are made of
 	Nodes  []string      // base URLs
 	tokens map[string]string
+	header http.Header
+}
+
+// With returns the cluster with calls that have more headers.
+func (c *Cluster) With(header http.Header) *Cluster {
+	with := *c
+	with.header = header
+	return &with
 }
 
 // New starts nodes with the seed; configure, if not nil, changes their
@@ -159,6 +168,7 @@ func (c *Cluster) Call(node int, host, user, method, path, body string) Reply {
 		c.Fatal(err)
 	}
 	req.Host = host
+	maps.Copy(req.Header, c.header)
 	if user != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token(user))
 	}

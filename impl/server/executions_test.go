@@ -1,0 +1,335 @@
+package server_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/writ-id/writ/impl/core/outgoing"
+	"github.com/writ-id/writ/impl/core/secret"
+	"github.com/writ-id/writ/impl/core/webhook"
+	"github.com/writ-id/writ/impl/server"
+	"github.com/writ-id/writ/impl/server/servertest"
+)
+
+// world is a cluster whose tenants have receivers.
+type world struct {
+	*servertest.Cluster
+}
+
+func newWorld(t *testing.T, nodes int) *world {
+	t.Helper()
+	key, err := secret.NewMasterKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{servertest.New(t, nodes, func(c *server.Config) {
+		c.Sealer = key
+		c.Outgoing.Allow = outgoing.Loopback
+	})}
+}
+
+// receiver is a target that answers what a test has it answer.
+type receiver struct {
+	id, key, url string
+
+	mu     sync.Mutex
+	got    []call
+	answer func(call) (int, string)
+}
+
+// call is one that a receiver got.
+type call struct {
+	header http.Header
+	body   string
+	member map[string]any
+}
+
+// receiver registers a target; kind has its type and execution type.
+func (w *world) receiver(name, kind string, answer func(call) (int, string)) *receiver {
+	w.Helper()
+	r := &receiver{answer: answer}
+	s := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		body, _ := io.ReadAll(in.Body)
+		c := call{header: in.Header, body: string(body)}
+		_ = json.Unmarshal(body, &c.member)
+		r.mu.Lock()
+		r.got = append(r.got, c)
+		r.mu.Unlock()
+		status, text := r.answer(c)
+		out.WriteHeader(status)
+		_, _ = io.WriteString(out, text)
+	}))
+	w.Cleanup(s.Close)
+	r.url = s.URL
+	got := w.Must("owner", http.MethodPost, "/resources/v3alpha/targets", fmt.Sprintf(`{"name":%q,"timeout":"5s",%s}`, name, fmt.Sprintf(kind, s.URL)))
+	var made struct {
+		SigningKey string
+	}
+	if err := json.Unmarshal([]byte(got.Body), &made); err != nil {
+		w.Fatal(err)
+	}
+	r.id, r.key = servertest.ID(w.T, got), made.SigningKey
+	return r
+}
+
+func (r *receiver) calls() []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]call{}, r.got...)
+}
+
+const (
+	interrupting = `"restRequestResponse":{"url":"%s"},"interruptOnError":true`
+	answering    = `"restRequestResponse":{"url":"%s"}`
+	hook         = `"restWebhook":{"url":"%s"}`
+	strictHook   = `"restWebhook":{"url":"%s"},"interruptOnError":true`
+	asyncHook    = `"restWebhook":{"url":"%s"},"isAsync":true`
+)
+
+// on puts an execution.
+func (w *world) on(condition string, targets ...*receiver) {
+	w.Helper()
+	ids := []string{}
+	for _, target := range targets {
+		ids = append(ids, target.id)
+	}
+	list, _ := json.Marshal(ids)
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/executions", fmt.Sprintf(`{"condition":%s,"targets":%s}`, condition, list))
+}
+
+func ok(body string) func(call) (int, string) { return func(call) (int, string) { return 200, body } }
+
+const createProject = `"method":"/writ.project.v3alpha.ServiceProjects/CreateProject"`
+
+func TestARequestGoesThroughTheTargetOfItsMostSpecificExecution(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	renames := w.receiver("renames", interrupting, func(c call) (int, string) {
+		request := c.member["request"].(map[string]any)
+		project := request["project"].(map[string]any)
+		project["name"] = "called " + project["name"].(string)
+		text, _ := json.Marshal(request)
+		return 200, string(text)
+	})
+	others, service := w.receiver("others", strictHook, ok("")), w.receiver("service", strictHook, ok(""))
+	w.on(`{"request":{"all":true}}`, others)
+	w.on(`{"request":{"service":"writ.project.v3alpha.ServiceProjects"}}`, service)
+	w.on(`{"request":{`+createProject+`}}`, renames)
+
+	id := w.Create("owner", projects, `{"name":"one"}`)
+	if got := w.Must("orgowner", http.MethodGet, projects+"/"+id, ""); !strings.Contains(got.Body, `"called one"`) {
+		t.Errorf("got %s, want the name that the target gave", got.Body)
+	}
+	calls := renames.calls()
+	if len(calls) != 1 {
+		t.Fatalf("the target was called %d times, want once", len(calls))
+	}
+	for member, want := range map[string]string{"fullMethod": "/writ.project.v3alpha.ServiceProjects/CreateProject", "instanceID": "", "userID": "", "orgID": ""} {
+		if got, _ := calls[0].member[member].(string); got == "" || want != "" && got != want {
+			t.Errorf("%s is %q", member, got)
+		}
+	}
+	verify(t, renames, calls[0])
+	// Putting the two other executions was a call of another service, reading one of this.
+	if len(others.calls()) != 2 || len(service.calls()) != 1 {
+		t.Errorf("the targets of the others were called %d and %d times, want twice and once", len(others.calls()), len(service.calls()))
+	}
+}
+
+// verify checks a signature as a receiver does.
+func verify(t *testing.T, r *receiver, c call) {
+	t.Helper()
+	key, err := webhook.ParseKey(r.key)
+	if err != nil {
+		t.Fatalf("%v: %q", err, r.key)
+	}
+	var at int64
+	_, _ = fmt.Sscan(c.header.Get("webhook-timestamp"), &at)
+	if want := webhook.Sign(key, c.header.Get("webhook-id"), time.Unix(at, 0), []byte(c.body)); c.header.Get("webhook-signature") != want {
+		t.Errorf("the signature is %q, want %q", c.header.Get("webhook-signature"), want)
+	}
+}
+
+func TestWhatATargetMakesOfARequestPassesTheRulesAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	bad := w.receiver("bad", interrupting, nil)
+	w.on(`{"request":{`+createProject+`}}`, bad)
+	for _, answer := range []string{
+		`{}`, `{"project":{"name":""}}`, `{"project":{"name":"x","unknown":1}}`, `{"project":{"name":"x"},"unknown":1}`,
+		`{"project":{"name":"` + strings.Repeat("x", 3000) + `"}}`, `no JSON`, `[]`, `{"project":{"name":"a\u0000b"}}`,
+	} {
+		bad.answer = ok(answer)
+		w.Refused("owner", http.MethodPost, projects, `{"name":"p"}`, 400, "EXECUTION_FAILED")
+	}
+	lenient := w.receiver("lenient", answering, ok(`{"project":{"name":""}}`))
+	w.on(`{"request":{`+createProject+`}}`, lenient)
+	id := w.Create("owner", projects, `{"name":"stays"}`)
+	if got := w.Must("owner", http.MethodGet, projects+"/"+id, ""); !strings.Contains(got.Body, `"stays"`) {
+		t.Errorf("got %s, want the request as it was: the target does not interrupt", got.Body)
+	}
+	// Not to another organization than the one that was asked for.
+	other := w.Org("A2")
+	bad.answer = ok(`{"project":{"name":"moved"},"ctx":{"orgId":"` + other + `"}}`)
+	w.on(`{"request":{`+createProject+`}}`, bad)
+	w.Refused("owner", http.MethodPost, projects, `{"name":"p"}`, 400, "EXECUTION_FAILED")
+}
+
+func TestATargetRefusesWithAStatusOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	r := w.receiver("r", interrupting, ok(`{"forwardedStatusCode":451,"forwardedErrorMessage":"not in this country"}`))
+	w.on(`{"request":{`+createProject+`}}`, r)
+	w.Refused("owner", http.MethodPost, projects, `{"name":"p"}`, 451, "EXECUTION_REFUSED")
+	r.answer = ok(`{"forwardedStatusCode":302,"forwardedErrorMessage":"away"}`)
+	w.Refused("owner", http.MethodPost, projects, `{"name":"p"}`, 400, "EXECUTION_FAILED")
+	r.answer = func(call) (int, string) { return 500, "" }
+	got := w.Do("owner", http.MethodPost, projects, `{"name":"p"}`)
+	w.IsRefused(got, "a failing target", 400, "EXECUTION_FAILED")
+	if !strings.Contains(got.Body, r.id) || !strings.Contains(got.Body, "FAILED_PRECONDITION") && !strings.Contains(got.Body, `"code":9`) {
+		t.Errorf("the refusal does not name the target: %s", got.Body)
+	}
+}
+
+func TestSecretsNeverLeaveAndAreNotSet(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	r := w.receiver("r", interrupting, func(c call) (int, string) {
+		message, ok := c.member["response"]
+		if !ok {
+			message = c.member["request"]
+		}
+		text, _ := json.Marshal(message)
+		return 200, string(text)
+	})
+	w.on(`{"request":{"all":true}}`, r)
+	w.on(`{"response":{"all":true}}`, r)
+	got := w.Must("owner", http.MethodPost, "/resources/v3alpha/targets", `{"name":"other","timeout":"5s","restWebhook":{"url":"https://a.example"}}`)
+	var made struct{ SigningKey string }
+	_ = json.Unmarshal([]byte(got.Body), &made)
+	if made.SigningKey == "" {
+		t.Fatalf("the caller does not get the key: %s", got.Body)
+	}
+	user := w.Create("owner", "/resources/v3alpha/users", `{"username":"eve","human":{"profile":{"givenName":"E","familyName":"V"},"email":{"address":"eve@example.com","isVerified":true},"password":{"plain":"Correct-horse-9-battery"}}}`)
+	session := w.Must("owner", http.MethodPost, "/resources/v3alpha/sessions", `{"checks":{"user":{"userId":"`+user+`"},"password":{"password":"Correct-horse-9-battery"}}}`)
+	var token struct{ SessionToken string }
+	_ = json.Unmarshal([]byte(session.Body), &token)
+	if token.SessionToken == "" {
+		t.Fatalf("no session token: %s", session.Body)
+	}
+	for _, call := range r.calls() {
+		for _, secret := range []string{made.SigningKey, "Correct-horse-9-battery", token.SessionToken} {
+			if strings.Contains(call.body, secret) {
+				t.Errorf("a secret is in %s", call.body)
+			}
+		}
+	}
+	r.answer = ok(`{"checks":{"user":{"userId":"` + user + `"},"password":{"password":"Correct-horse-9-battery"}}}`)
+	w.Refused("owner", http.MethodPost, "/resources/v3alpha/sessions", `{"checks":{"user":{"userId":"`+user+`"}}}`, 400, "EXECUTION_FAILED")
+}
+
+func TestAnOwnerIsNeverLockedOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	r := w.receiver("r", strictHook, func(call) (int, string) { return 500, "" })
+	w.on(`{"request":{"all":true}}`, r)
+	w.Refused("owner", http.MethodDelete, "/resources/v3alpha/executions/request", "", 400, "EXECUTION_FAILED")
+	skip := func(user, method, path string) servertest.Reply {
+		return w.With(http.Header{"Writ-Skip-Executions": {"true"}}).Do(user, method, path, "")
+	}
+	w.IsRefused(skip("owner", http.MethodGet, projects+"/x"), "not of the actions", 400, "EXECUTION_FAILED")
+	w.IsRefused(skip("manager", http.MethodGet, "/resources/v3alpha/executions/methods"), "not an owner", 403, "PERMISSION_DENIED")
+	if got := skip("owner", http.MethodDelete, "/resources/v3alpha/executions/request"); got.Status != 200 {
+		t.Fatalf("got %d %s", got.Status, got.Body)
+	}
+	if got := w.Value("SELECT payload ->> 'method' FROM events WHERE event_type = 'execution.skipped'"); got != "/writ.action.v3alpha.ServiceActions/DeleteExecution" {
+		t.Errorf("the audit trail says %q", got)
+	}
+	w.Must("owner", http.MethodPost, projects, `{"name":"free"}`)
+}
+
+func TestAResponseGoesThroughItsTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	id := w.Create("owner", projects, `{"name":"p"}`)
+	r := w.receiver("r", interrupting, func(c call) (int, string) {
+		text, _ := json.Marshal(c.member["response"])
+		return 200, strings.Replace(string(text), `"name":"p"`, `"name":"seen"`, 1)
+	})
+	w.on(`{"response":{"service":"writ.project.v3alpha.ServiceProjects"}}`, r)
+	if got := w.Must("owner", http.MethodGet, projects+"/"+id, ""); !strings.Contains(got.Body, `"seen"`) {
+		t.Errorf("got %s", got.Body)
+	}
+	r.answer = ok(`{}`) // without what the contract asks of an answer
+	w.Refused("owner", http.MethodGet, projects+"/"+id, "", 400, "EXECUTION_FAILED")
+}
+
+func TestNobodyWaitsForAnAsyncTarget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	free, called := make(chan struct{}), make(chan struct{}, 1)
+	r := w.receiver("r", asyncHook, func(call) (int, string) {
+		called <- struct{}{}
+		<-free
+		return 500, ""
+	})
+	w.on(`{"request":{`+createProject+`}}`, r)
+	w.Create("owner", projects, `{"name":"p"}`) // while the target holds its answer back
+	<-called
+	close(free)
+}
+
+func TestSEC221_WhoWaitsForTargetsHoldsNoPlace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	const waiting = 40 // more than a node runs at once
+	free := make(chan struct{})
+	var arrived sync.WaitGroup
+	arrived.Add(waiting)
+	r := w.receiver("r", strictHook, func(call) (int, string) {
+		arrived.Done()
+		<-free
+		return 200, ""
+	})
+	w.on(`{"request":{`+createProject+`}}`, r)
+	var done sync.WaitGroup
+	for i := range waiting {
+		done.Go(func() {
+			if got := w.Do("owner", http.MethodPost, projects, fmt.Sprintf(`{"name":"p%d"}`, i)); got.Status != 201 {
+				t.Errorf("got %d %s", got.Status, got.Body)
+			}
+		})
+	}
+	arrived.Wait()
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/targets/_search", `[]`)
+	close(free)
+	done.Wait()
+}
+
+func TestRightsThatEndWhileATargetIsAskedAreGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	free, called := make(chan struct{}), make(chan struct{}, 1)
+	r := w.receiver("r", strictHook, func(call) (int, string) {
+		called <- struct{}{}
+		<-free
+		return 200, ""
+	})
+	w.on(`{"request":{`+createProject+`}}`, r)
+	answered := make(chan servertest.Reply)
+	go func() { answered <- w.Call(1, "a.example", "orgowner", http.MethodPost, projects, `{"name":"p"}`) }()
+	<-called
+	w.Must("owner", http.MethodPost, "/resources/v3alpha/users/"+w.User("orgowner")+"/_deactivate", "")
+	time.Sleep(1100 * time.Millisecond) // what is remembered is a second old at most (REL-063)
+	close(free)
+	if got := <-answered; got.Status != 401 {
+		t.Errorf("got %d %s, want 401: the user was deactivated", got.Status, got.Body)
+	}
+}
