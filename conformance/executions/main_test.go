@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -252,4 +253,33 @@ func in(kind string) map[string]any {
 		return map[string]any{of: map[string]any{"group": "project"}}
 	}
 	return map[string]any{"function": what}
+}
+
+// by returns the tenant with another token.
+func (n *tenant) by(token string) *tenant {
+	other := *n
+	other.token = token
+	return &other
+}
+
+// as returns the tenant as a new service user sees it, with a role in its organization.
+func (n *tenant) as(name, role string) *tenant {
+	n.Helper()
+	id := idOf(n.must(http.MethodPost, "/resources/v3alpha/users", map[string]any{"username": name, "service": map[string]any{"name": name}}))
+	n.must(http.MethodPost, "/resources/v3alpha/memberships?ctx.orgId="+n.org, map[string]any{"userId": id, "roles": []string{role}})
+	token := text(n.must(http.MethodPost, "/resources/v3alpha/users/"+id+"/pats", map[string]any{}), "token")
+	if err := harness.RememberSecret(token); err != nil {
+		n.Fatal(err)
+	}
+	return n.by(token)
+}
+
+// eventually waits for what has to happen by itself.
+func (n *tenant) eventually(what string, holds func() bool) {
+	n.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			n.Fatalf("%s: it never does", what)
+		}
+	}
 }

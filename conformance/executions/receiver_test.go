@@ -31,6 +31,9 @@ type receiver struct {
 	keys [][]byte
 	got  []*delivery
 	done chan struct{} // ends answers that never come
+	// What some ways do.
+	meanwhile func()
+	change    func(map[string]any)
 }
 
 // delivery is a call that came.
@@ -142,12 +145,13 @@ func (r *receiver) serve(w http.ResponseWriter, req *http.Request) {
 	r.got = append(r.got, d)
 	r.mu.Unlock()
 	segment, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/")
-	at := slices.IndexFunc(ways, func(one *way) bool { return one.path() == segment })
+	all := append([]*way{letter, asked, asks}, ways...)
+	at := slices.IndexFunc(all, func(one *way) bool { return one.path() == segment })
 	if at < 0 {
 		r.t.Errorf("nothing answers at %s", req.URL.Path)
 		return
 	}
-	ways[at].answer(w, req, &conversation{r, d})
+	all[at].answer(w, req, &conversation{r, d})
 }
 
 // conversation is a call that is being answered.
