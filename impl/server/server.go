@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/delivery"
@@ -193,6 +194,10 @@ func New(c Config) (*Server, error) {
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
 		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience,
+		Executions: s.executions, Rules: services.rules,
+		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
+			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)
+		},
 	})
 	s.memory.of(s.public.Forget)
 
