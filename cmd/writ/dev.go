@@ -118,7 +118,7 @@ func (d *dev) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	err = d.serve(ctx, server.Config{
 		DB: db, Logger: logger, AccessLevel: slog.LevelDebug, Sealer: sealer,
-		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url}, External: server.External{Scheme: d.scheme()},
+		Dev: &server.Dev{Clock: clock.New(), Hosts: d.hosts, Database: url, Credentials: readyPath(dir)}, External: server.External{Scheme: d.scheme()},
 	}, listener, func() error { return d.announce(out, listener, applied, dir, url) })
 	if cause := context.Cause(ctx); err == nil && cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -187,6 +187,9 @@ func (d *dev) sealer(dir string) (secret.Sealer, error) {
 	}
 	return key, nil
 }
+
+// readyPath is where the commands of this machine find how to call a node in development.
+func readyPath(dir string) string { return filepath.Join(dir, "ready.json") }
 
 // readyInfo is the content of the ready file. Its keys are a fixed interface.
 type readyInfo struct {
@@ -294,8 +297,11 @@ func (d *dev) announce(out io.Writer, listener net.Listener, applied *seed.Appli
 	if err != nil {
 		return err
 	}
-	if d.readyFile != "" {
-		if err := writeFile(d.readyFile, info); err != nil {
+	for _, path := range []string{readyPath(dir), d.readyFile} {
+		if path == "" {
+			continue
+		}
+		if err := writeFile(path, info); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/event/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	_ "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"

@@ -78,6 +78,79 @@ func (q *Queries) AppendEvents(ctx context.Context, db DBTX, arg AppendEventsPar
 	return err
 }
 
+const commitAfter = `-- name: CommitAfter :one
+SELECT later.xid FROM (
+    SELECT e.xid FROM events e WHERE e.instance_id = $1 AND e.sequence > $2 ORDER BY e.sequence LIMIT 1000
+) later ORDER BY later.xid LIMIT 1
+`
+
+type CommitAfterParams struct {
+	InstanceID string `db:"instance_id"`
+	Sequence   int64  `db:"sequence"`
+}
+
+// For an event that was swept: the first of the transactions whose events may have
+// come after it. Those took their numbers at about the same time, so it is looked for
+// among the next ones; some events may be seen again, none is passed over.
+func (q *Queries) CommitAfter(ctx context.Context, db DBTX, arg CommitAfterParams) (uint64, error) {
+	row := db.QueryRow(ctx, commitAfter, arg.InstanceID, arg.Sequence)
+	var xid uint64
+	err := row.Scan(&xid)
+	return xid, err
+}
+
+const commitOf = `-- name: CommitOf :one
+SELECT xid FROM events WHERE instance_id = $1 AND sequence = $2
+`
+
+type CommitOfParams struct {
+	InstanceID string `db:"instance_id"`
+	Sequence   int64  `db:"sequence"`
+}
+
+func (q *Queries) CommitOf(ctx context.Context, db DBTX, arg CommitOfParams) (uint64, error) {
+	row := db.QueryRow(ctx, commitOf, arg.InstanceID, arg.Sequence)
+	var xid uint64
+	err := row.Scan(&xid)
+	return xid, err
+}
+
+const endOfStretch = `-- name: EndOfStretch :one
+SELECT part.xid, part.sequence, count(*) OVER ()::bigint AS n FROM (
+    SELECT e.xid, e.sequence FROM events e
+    WHERE e.instance_id = $1 AND (e.xid, e.sequence) > ($2::xid8, $3::bigint)
+      AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY e.xid, e.sequence LIMIT $4::int
+) part ORDER BY part.xid DESC, part.sequence DESC LIMIT 1
+`
+
+type EndOfStretchParams struct {
+	InstanceID    string `db:"instance_id"`
+	AfterXid      uint64 `db:"after_xid"`
+	AfterSequence int64  `db:"after_sequence"`
+	Stretch       int32  `db:"stretch"`
+}
+
+type EndOfStretchRow struct {
+	Xid      uint64 `db:"xid"`
+	Sequence int64  `db:"sequence"`
+	N        int64  `db:"n"`
+}
+
+// The last of the next events of an instance in the order of commits, as ReadEvents
+// has it: how far a follower may look at once.
+func (q *Queries) EndOfStretch(ctx context.Context, db DBTX, arg EndOfStretchParams) (EndOfStretchRow, error) {
+	row := db.QueryRow(ctx, endOfStretch,
+		arg.InstanceID,
+		arg.AfterXid,
+		arg.AfterSequence,
+		arg.Stretch,
+	)
+	var i EndOfStretchRow
+	err := row.Scan(&i.Xid, &i.Sequence, &i.N)
+	return i, err
+}
+
 const newestEvent = `-- name: NewestEvent :one
 SELECT sequence, created_at FROM events WHERE instance_id = $1 ORDER BY sequence DESC LIMIT 1
 `
@@ -92,6 +165,20 @@ func (q *Queries) NewestEvent(ctx context.Context, db DBTX, instanceID string) (
 	var i NewestEventRow
 	err := row.Scan(&i.Sequence, &i.CreatedAt)
 	return i, err
+}
+
+const newestSettled = `-- name: NewestSettled :one
+SELECT sequence FROM events WHERE instance_id = $1 AND xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY xid DESC, sequence DESC LIMIT 1
+`
+
+// The last event behind which nothing can appear any more: what transactions that
+// still run will commit comes after it (REL-035).
+func (q *Queries) NewestSettled(ctx context.Context, db DBTX, instanceID string) (int64, error) {
+	row := db.QueryRow(ctx, newestSettled, instanceID)
+	var sequence int64
+	err := row.Scan(&sequence)
+	return sequence, err
 }
 
 const notifyChange = `-- name: NotifyChange :exec

@@ -1538,6 +1538,12 @@ type APIConfigOutput struct {
 // AccessTokenType AccessTokenType is the form of access tokens.
 type AccessTokenType string
 
+// ActionV3AlphaEventTypeFilter EventTypeFilter is met by what is about events of one name.
+type ActionV3AlphaEventTypeFilter struct {
+	// Type The name, for example user.human.added.
+	Type string `json:"type"`
+}
+
 // ActivateAppReply ActivateAppResponse is the response of ActivateApp.
 type ActivateAppReply struct {
 	// Details Sequence and date of the change.
@@ -2289,7 +2295,7 @@ type DeliverySearchFilter struct {
 	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
 
 	// EventType By the name of the event.
-	EventType *EventTypeFilter `json:"eventType,omitempty"`
+	EventType *ActionV3AlphaEventTypeFilter `json:"eventType,omitempty"`
 
 	// InIds By a list of IDs.
 	InIds *InIDsFilter `json:"inIds,omitempty"`
@@ -2418,10 +2424,67 @@ type EventExecutionOutput struct {
 // EventExecutionOutputAll All events. Only the value true is valid.
 type EventExecutionOutputAll bool
 
-// EventTypeFilter EventTypeFilter is met by what is about events of one name.
-type EventTypeFilter struct {
-	// Type The name, for example user.human.added.
+// EventListDetails EventListDetails says what part of the events a search returned.
+type EventListDetails struct {
+	// AppliedLimit The limit that was applied.
+	AppliedLimit int64 `json:"appliedLimit"`
+
+	// EndOfList True when there was no further match. A call that follows looks at a number of events and may find no match among them while there are more.
+	EndOfList bool `json:"endOfList"`
+
+	// InstanceID The instance whose events these are. Sequences of another one say nothing here.
+	InstanceID string `json:"instanceId"`
+
+	// Position What to give as `after` next. Of a call that follows: the last event it looked at; of a search: the newest one behind which nothing can appear any more, for who wants to follow from here.
+	Position string `json:"position"`
+
+	// ProcessedSequence The event of the instance with the greatest sequence, as of this call.
+	ProcessedSequence string `json:"processedSequence"`
+}
+
+// EventObjectFilter EventObjectFilter is met by the events of a kind of objects, or of one.
+type EventObjectFilter struct {
+	// ID The ID; absent: all of that kind.
+	ID *string `json:"id,omitempty"`
+
+	// Type The kind, for example user.
 	Type string `json:"type"`
+}
+
+// EventSearchFilter EventSearchFilter is one condition an event has to meet.
+type EventSearchFilter struct {
+	// CreationDate By when it happened. Two of them are a range.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// Creator By who caused it.
+	Creator *IDFilter `json:"creator,omitempty"`
+
+	// Object By the object it happened to.
+	Object *EventObjectFilter `json:"object,omitempty"`
+
+	// Owner By the instance or the organization the object belongs to.
+	Owner *IDFilter `json:"owner,omitempty"`
+
+	// Sequence By the place among all events.
+	Sequence *EventSequenceFilter `json:"sequence,omitempty"`
+
+	// Type By what happened.
+	Type *EventV3AlphaEventTypeFilter `json:"type,omitempty"`
+}
+
+// EventSequenceFilter EventSequenceFilter is met by the events of a range, both ends included.
+type EventSequenceFilter struct {
+	// AtLeast The first one; absent: from the beginning.
+	AtLeast *string `json:"atLeast,omitempty"`
+
+	// AtMost The last one; absent: to the end.
+	AtMost *string `json:"atMost,omitempty"`
+}
+
+// EventV3AlphaEventTypeFilter EventTypeFilter is met by the events of some types.
+type EventV3AlphaEventTypeFilter struct {
+	// Types Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by none.
+	Types []string `json:"types"`
 }
 
 // Execution Execution says which targets are called when a condition triggers. Its ID is its condition in canonical form: request./pkg.Service/Method, response.pkg.Service, request, function.name, event.user.human.added, event.user.*, event.
@@ -2653,6 +2716,33 @@ type GetEmail struct {
 
 	// IsVerified Whether it is known to be theirs.
 	IsVerified bool `json:"isVerified"`
+}
+
+// GetEvent GetEvent is something that happened to one object.
+type GetEvent struct {
+	// AggregateID The object's ID.
+	AggregateID string `json:"aggregateId"`
+
+	// AggregateType The kind of the object, for example user.
+	AggregateType string `json:"aggregateType"`
+
+	// CreationDate When it happened.
+	CreationDate time.Time `json:"creationDate"`
+
+	// Creator The user who caused it; "system" for the product itself.
+	Creator string `json:"creator"`
+
+	// Payload What the event says: the payload of its type, which the event catalogue describes. Never a secret, a hash or a token.
+	Payload map[string]interface{} `json:"payload"`
+
+	// ResourceOwner The context the object belongs to.
+	ResourceOwner Owner `json:"resourceOwner"`
+
+	// Sequence Its place among all events; grows with each one.
+	Sequence string `json:"sequence"`
+
+	// Type What happened, for example user.human.added.
+	Type string `json:"type"`
 }
 
 // GetExecution GetExecution is an execution with its details.
@@ -4739,6 +4829,15 @@ type SearchDomainsReply struct {
 	SortingColumn DomainFieldName `json:"sortingColumn"`
 }
 
+// SearchEventsReply SearchEventsResponse is the response of SearchEvents.
+type SearchEventsReply struct {
+	// Details What part of the events this is.
+	Details EventListDetails `json:"details"`
+
+	// Result The events.
+	Result []GetEvent `json:"result"`
+}
+
 // SearchExecutionsReply SearchExecutionsResponse is the response of SearchExecutions.
 type SearchExecutionsReply struct {
 	// Details What part of the matches this is.
@@ -5724,6 +5823,9 @@ type OAuthUnauthorized = OAuthError
 // PermissionDenied Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type PermissionDenied = Status
 
+// Refused Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type Refused = Status
+
 // Unauthenticated Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unauthenticated = Status
 
@@ -5926,6 +6028,36 @@ type SearchDomainsParams struct {
 
 	// SortingColumn The column to sort by.
 	SortingColumn *DomainFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchEventsJSONBody defines parameters for SearchEvents.
+type SearchEventsJSONBody = []EventSearchFilter
+
+// SearchEventsParams defines parameters for SearchEvents.
+type SearchEventsParams struct {
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// After Follow: only the events that were committed after the one of this sequence; 0: after nothing, so from the first one on.
+	After *uint64 `form:"after,omitempty" json:"after,omitempty"`
 }
 
 // SearchExecutionsJSONBody defines parameters for SearchExecutions.
@@ -6575,6 +6707,9 @@ type SearchDomainsJSONRequestBody = SearchDomainsJSONBody
 
 // PatchDomainJSONRequestBody defines body for PatchDomain for application/json ContentType.
 type PatchDomainJSONRequestBody = PatchDomain
+
+// SearchEventsJSONRequestBody defines body for SearchEvents for application/json ContentType.
+type SearchEventsJSONRequestBody = SearchEventsJSONBody
 
 // PutExecutionJSONRequestBody defines body for PutExecution for application/json ContentType.
 type PutExecutionJSONRequestBody = Execution
@@ -7326,6 +7461,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 	Validate(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchEventsWithBody Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEventsWithBody(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchEvents Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEvents(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutExecutionWithBody Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
@@ -9875,6 +10040,56 @@ func (c *Client) SetAsPrimary(ctx context.Context, id string, reqEditors ...Requ
 // Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 func (c *Client) Validate(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewValidateRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchEventsWithBody Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *Client) SearchEventsWithBody(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchEventsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchEvents Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *Client) SearchEvents(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchEventsRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -15197,6 +15412,157 @@ func NewValidateRequest(server string, id string) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewSearchEventsRequest calls the generic SearchEvents builder with application/json body
+func NewSearchEventsRequest(server string, params *SearchEventsParams, body SearchEventsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchEventsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchEventsRequestWithBody constructs an http.Request for the SearchEvents method, with any body, and a specified content type
+func NewSearchEventsRequestWithBody(server string, params *SearchEventsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/events/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.After != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -22479,6 +22845,36 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/domains/{id}/_validate (the `Validate` operationId).
 	ValidateWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ValidateAnswer, error)
 
+	// SearchEventsWithBodyWithResponse Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEventsWithBodyWithResponse(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error)
+
+	// SearchEventsWithResponse Searches the events of the instance, or follows them
+	//
+	// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+	//
+	// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+	//
+	// There are no totals: a trail is long, and counting it would cost more than reading it.
+	//
+	// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+	SearchEventsWithResponse(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error)
+
 	// PutExecutionWithBodyWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
 	//
 	// Repeating the call is safe.
@@ -25396,6 +25792,8 @@ type CreateAppAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25449,6 +25847,11 @@ func (r CreateAppAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25519,6 +25922,8 @@ type SearchAppsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25567,6 +25972,11 @@ func (r SearchAppsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchAppsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchAppsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25637,6 +26047,8 @@ type CreateAppKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25685,6 +26097,11 @@ func (r CreateAppKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateAppKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25755,6 +26172,8 @@ type SearchAppKeysAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25803,6 +26222,11 @@ func (r SearchAppKeysAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchAppKeysAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchAppKeysAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25869,6 +26293,8 @@ type DeleteAppKeyAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25907,6 +26333,11 @@ func (r DeleteAppKeyAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteAppKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25973,6 +26404,8 @@ type DeleteAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26011,6 +26444,11 @@ func (r DeleteAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26077,6 +26515,8 @@ type GetAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26115,6 +26555,11 @@ func (r GetAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26187,6 +26632,8 @@ type PatchAppAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26240,6 +26687,11 @@ func (r PatchAppAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26306,6 +26758,8 @@ type ActivateAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26344,6 +26798,11 @@ func (r ActivateAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26410,6 +26869,8 @@ type DeactivateAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26448,6 +26909,11 @@ func (r DeactivateAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26514,6 +26980,8 @@ type DistrustAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26552,6 +27020,11 @@ func (r DistrustAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DistrustAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DistrustAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26622,6 +27095,8 @@ type RegenerateSecretAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26670,6 +27145,11 @@ func (r RegenerateSecretAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RegenerateSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RegenerateSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26736,6 +27216,8 @@ type TrustAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26774,6 +27256,11 @@ func (r TrustAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r TrustAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TrustAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26846,6 +27333,8 @@ type CreateDomainAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26899,6 +27388,11 @@ func (r CreateDomainAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26969,6 +27463,8 @@ type SearchDomainsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27017,6 +27513,11 @@ func (r SearchDomainsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchDomainsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchDomainsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27083,6 +27584,8 @@ type DeleteDomainAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27121,6 +27624,11 @@ func (r DeleteDomainAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27187,6 +27695,8 @@ type GetDomainAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27225,6 +27735,11 @@ func (r GetDomainAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27297,6 +27812,8 @@ type PatchDomainAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27350,6 +27867,11 @@ func (r PatchDomainAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27416,6 +27938,8 @@ type SetAsPrimaryAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27454,6 +27978,11 @@ func (r SetAsPrimaryAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetAsPrimaryAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetAsPrimaryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27522,6 +28051,8 @@ type ValidateAnswer struct {
 	JSON409 *AlreadyExists
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27567,6 +28098,11 @@ func (r ValidateAnswer) GetJSON429() *Blocked {
 	return r.JSON429
 }
 
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ValidateAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r ValidateAnswer) GetJSON500() *Internal {
 	return r.JSON500
@@ -27606,6 +28142,131 @@ func (r ValidateAnswer) ContentType() string {
 	return ""
 }
 
+// SearchEventsAnswer401Headers the declared response headers of an HTTP 401 response for SearchEvents
+type SearchEventsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchEventsAnswer503Headers the declared response headers of an HTTP 503 response for SearchEvents
+type SearchEventsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchEventsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchEventsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchEventsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchEventsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchEventsAnswer) GetJSON200() *SearchEventsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchEventsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchEventsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchEventsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchEventsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchEventsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchEventsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchEventsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchEventsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchEventsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchEventsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchEventsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchEventsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchEventsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchEventsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // PutExecutionAnswer401Headers the declared response headers of an HTTP 401 response for PutExecution
 type PutExecutionAnswer401Headers struct {
 	WWWAuthenticate string
@@ -27637,6 +28298,8 @@ type PutExecutionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27690,6 +28353,11 @@ func (r PutExecutionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PutExecutionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PutExecutionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27760,6 +28428,8 @@ type SearchExecutionsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27808,6 +28478,11 @@ func (r SearchExecutionsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchExecutionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchExecutionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27878,6 +28553,8 @@ type ReplayDeliveriesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27926,6 +28603,11 @@ func (r ReplayDeliveriesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ReplayDeliveriesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27996,6 +28678,8 @@ type SearchDeliveriesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28044,6 +28728,11 @@ func (r SearchDeliveriesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchDeliveriesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28110,6 +28799,8 @@ type GetDeliveryAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28148,6 +28839,11 @@ func (r GetDeliveryAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetDeliveryAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetDeliveryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28214,6 +28910,8 @@ type ReplayDeliveryAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28252,6 +28950,11 @@ func (r ReplayDeliveryAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ReplayDeliveryAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28318,6 +29021,8 @@ type ListAvailableExecutionFunctionsAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28356,6 +29061,11 @@ func (r ListAvailableExecutionFunctionsAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionFunctionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionFunctionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28422,6 +29132,8 @@ type ListAvailableExecutionMethodsAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28460,6 +29172,11 @@ func (r ListAvailableExecutionMethodsAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionMethodsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionMethodsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28526,6 +29243,8 @@ type ListAvailableExecutionServicesAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28564,6 +29283,11 @@ func (r ListAvailableExecutionServicesAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionServicesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionServicesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28630,6 +29354,8 @@ type DeleteExecutionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28668,6 +29394,11 @@ func (r DeleteExecutionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteExecutionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteExecutionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28738,6 +29469,8 @@ type CreateInstanceAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28786,6 +29519,11 @@ func (r CreateInstanceAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r CreateInstanceAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28854,6 +29592,8 @@ type BulkLimitAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28897,6 +29637,11 @@ func (r BulkLimitAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r BulkLimitAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r BulkLimitAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28965,6 +29710,8 @@ type SearchInstancesAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29008,6 +29755,11 @@ func (r SearchInstancesAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r SearchInstancesAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchInstancesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29072,6 +29824,8 @@ type DeleteInstanceAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29105,6 +29859,11 @@ func (r DeleteInstanceAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteInstanceAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29169,6 +29928,8 @@ type GetInstanceAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29202,6 +29963,11 @@ func (r GetInstanceAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetInstanceAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29272,6 +30038,8 @@ type PatchInstanceAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29320,6 +30088,11 @@ func (r PatchInstanceAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r PatchInstanceAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29388,6 +30161,8 @@ type LimitAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29431,6 +30206,11 @@ func (r LimitAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r LimitAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r LimitAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29503,6 +30283,8 @@ type CreateMembershipAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29556,6 +30338,11 @@ func (r CreateMembershipAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29622,6 +30409,8 @@ type ListAvailableRolesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29660,6 +30449,11 @@ func (r ListAvailableRolesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableRolesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29730,6 +30524,8 @@ type SearchMembershipsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29778,6 +30574,11 @@ func (r SearchMembershipsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchMembershipsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMembershipsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29844,6 +30645,8 @@ type DeleteMembershipAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29882,6 +30685,11 @@ func (r DeleteMembershipAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29948,6 +30756,8 @@ type GetMembershipAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29986,6 +30796,11 @@ func (r GetMembershipAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30056,6 +30871,8 @@ type PatchMembershipAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30104,6 +30921,11 @@ func (r PatchMembershipAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30176,6 +30998,8 @@ type CreateOrganizationAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30229,6 +31053,11 @@ func (r CreateOrganizationAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30295,6 +31124,8 @@ type GetInstanceDefaultAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30333,6 +31164,11 @@ func (r GetInstanceDefaultAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetInstanceDefaultAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceDefaultAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30403,6 +31239,8 @@ type SearchOrganizationsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30451,6 +31289,11 @@ func (r SearchOrganizationsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchOrganizationsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchOrganizationsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30517,6 +31360,8 @@ type DeleteOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30555,6 +31400,11 @@ func (r DeleteOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30621,6 +31471,8 @@ type GetOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30659,6 +31511,11 @@ func (r GetOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30731,6 +31588,8 @@ type PatchOrganizationAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30784,6 +31643,11 @@ func (r PatchOrganizationAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30850,6 +31714,8 @@ type ActivateOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30888,6 +31754,11 @@ func (r ActivateOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30954,6 +31825,8 @@ type DeactivateOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30992,6 +31865,11 @@ func (r DeactivateOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31058,6 +31936,8 @@ type SetAsInstanceDefaultAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31096,6 +31976,11 @@ func (r SetAsInstanceDefaultAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetAsInstanceDefaultAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetAsInstanceDefaultAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31168,6 +32053,8 @@ type CreateProjectGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31221,6 +32108,11 @@ func (r CreateProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31291,6 +32183,8 @@ type SearchProjectGrantsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31339,6 +32233,11 @@ func (r SearchProjectGrantsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchProjectGrantsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31405,6 +32304,8 @@ type DeleteProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31443,6 +32344,11 @@ func (r DeleteProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31509,6 +32415,8 @@ type GetProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31547,6 +32455,11 @@ func (r GetProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31619,6 +32532,8 @@ type PatchProjectGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31672,6 +32587,11 @@ func (r PatchProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31738,6 +32658,8 @@ type ActivateProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31776,6 +32698,11 @@ func (r ActivateProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31842,6 +32769,8 @@ type DeactivateProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31880,6 +32809,11 @@ func (r DeactivateProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31952,6 +32886,8 @@ type CreateProjectAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32005,6 +32941,11 @@ func (r CreateProjectAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32075,6 +33016,8 @@ type SearchProjectsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32123,6 +33066,11 @@ func (r SearchProjectsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchProjectsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchProjectsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32189,6 +33137,8 @@ type DeleteProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32227,6 +33177,11 @@ func (r DeleteProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32293,6 +33248,8 @@ type GetProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32331,6 +33288,11 @@ func (r GetProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32403,6 +33365,8 @@ type PatchProjectAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32456,6 +33420,11 @@ func (r PatchProjectAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32522,6 +33491,8 @@ type ActivateProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32560,6 +33531,11 @@ func (r ActivateProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32626,6 +33602,8 @@ type DeactivateProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32664,6 +33642,11 @@ func (r DeactivateProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32736,6 +33719,8 @@ type CreateRoleAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32789,6 +33774,11 @@ func (r CreateRoleAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32859,6 +33849,8 @@ type SearchRolesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32907,6 +33899,11 @@ func (r SearchRolesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchRolesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchRolesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32973,6 +33970,8 @@ type DeleteRoleAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33011,6 +34010,11 @@ func (r DeleteRoleAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33077,6 +34081,8 @@ type GetRoleAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33115,6 +34121,11 @@ func (r GetRoleAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33187,6 +34198,8 @@ type PatchRoleAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33240,6 +34253,11 @@ func (r PatchRoleAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33310,6 +34328,8 @@ type CreateSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33358,6 +34378,11 @@ func (r CreateSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33428,6 +34453,8 @@ type SearchSessionsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33476,6 +34503,11 @@ func (r SearchSessionsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchSessionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchSessionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33542,6 +34574,8 @@ type DeleteSessionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33580,6 +34614,11 @@ func (r DeleteSessionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33646,6 +34685,8 @@ type GetSessionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33684,6 +34725,11 @@ func (r GetSessionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33754,6 +34800,8 @@ type PatchSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33802,6 +34850,11 @@ func (r PatchSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33872,6 +34925,8 @@ type EndSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33920,6 +34975,11 @@ func (r EndSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r EndSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r EndSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33990,6 +35050,8 @@ type ProveSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34038,6 +35100,11 @@ func (r ProveSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ProveSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ProveSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34110,6 +35177,8 @@ type CreateTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34163,6 +35232,11 @@ func (r CreateTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34233,6 +35307,8 @@ type SearchTargetsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34281,6 +35357,11 @@ func (r SearchTargetsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchTargetsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchTargetsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34347,6 +35428,8 @@ type DeleteTargetAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34385,6 +35468,11 @@ func (r DeleteTargetAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34451,6 +35539,8 @@ type GetTargetAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34489,6 +35579,11 @@ func (r GetTargetAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34561,6 +35656,8 @@ type PatchTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34614,6 +35711,11 @@ func (r PatchTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34684,6 +35786,8 @@ type RotateSigningKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34732,6 +35836,11 @@ func (r RotateSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RotateSigningKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34802,6 +35911,8 @@ type TestTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34850,6 +35961,11 @@ func (r TestTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r TestTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TestTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34922,6 +36038,8 @@ type CreateUserGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34975,6 +36093,11 @@ func (r CreateUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35045,6 +36168,8 @@ type SearchUserGrantsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35093,6 +36218,11 @@ func (r SearchUserGrantsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserGrantsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35159,6 +36289,8 @@ type DeleteUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35197,6 +36329,11 @@ func (r DeleteUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35263,6 +36400,8 @@ type GetUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35301,6 +36440,11 @@ func (r GetUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35373,6 +36517,8 @@ type PatchUserGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35426,6 +36572,11 @@ func (r PatchUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35492,6 +36643,8 @@ type ActivateUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35530,6 +36683,11 @@ func (r ActivateUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35596,6 +36754,8 @@ type DeactivateUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35634,6 +36794,11 @@ func (r DeactivateUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35706,6 +36871,8 @@ type CreateUserSchemaAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35759,6 +36926,11 @@ func (r CreateUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35829,6 +37001,8 @@ type SearchUserSchemasAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35877,6 +37051,11 @@ func (r SearchUserSchemasAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserSchemasAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35943,6 +37122,8 @@ type DeleteUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35981,6 +37162,11 @@ func (r DeleteUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36047,6 +37233,8 @@ type GetUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36085,6 +37273,11 @@ func (r GetUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36157,6 +37350,8 @@ type PatchUserSchemaAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36210,6 +37405,11 @@ func (r PatchUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36276,6 +37476,8 @@ type ActivateUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36314,6 +37516,11 @@ func (r ActivateUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36380,6 +37587,8 @@ type DeactivateUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36418,6 +37627,11 @@ func (r DeactivateUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36490,6 +37704,8 @@ type CreateUserAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36543,6 +37759,11 @@ func (r CreateUserAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36613,6 +37834,8 @@ type SearchUsersAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36661,6 +37884,11 @@ func (r SearchUsersAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUsersAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUsersAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36727,6 +37955,8 @@ type DeleteUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36765,6 +37995,11 @@ func (r DeleteUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36831,6 +38066,8 @@ type GetUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36869,6 +38106,11 @@ func (r GetUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36941,6 +38183,8 @@ type PatchUserAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36994,6 +38238,11 @@ func (r PatchUserAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37060,6 +38309,8 @@ type ActivateUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37098,6 +38349,11 @@ func (r ActivateUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37164,6 +38420,8 @@ type DeactivateUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37202,6 +38460,11 @@ func (r DeactivateUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37268,6 +38531,8 @@ type LockUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37306,6 +38571,11 @@ func (r LockUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r LockUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r LockUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37372,6 +38642,8 @@ type UnlockUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37410,6 +38682,11 @@ func (r UnlockUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r UnlockUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r UnlockUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37480,6 +38757,8 @@ type SetPasswordAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37528,6 +38807,11 @@ func (r SetPasswordAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetPasswordAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetPasswordAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37594,6 +38878,8 @@ type DeleteClientSecretAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37632,6 +38918,11 @@ func (r DeleteClientSecretAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteClientSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37702,6 +38993,8 @@ type SetClientSecretAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37750,6 +39043,11 @@ func (r SetClientSecretAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetClientSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetClientSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37820,6 +39118,8 @@ type CreateMachineKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37868,6 +39168,11 @@ func (r CreateMachineKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateMachineKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37938,6 +39243,8 @@ type SearchMachineKeysAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37986,6 +39293,11 @@ func (r SearchMachineKeysAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchMachineKeysAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38052,6 +39364,8 @@ type DeleteMachineKeyAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38090,6 +39404,11 @@ func (r DeleteMachineKeyAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteMachineKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38160,6 +39479,8 @@ type SearchUserMetadataAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38208,6 +39529,11 @@ func (r SearchUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38274,6 +39600,8 @@ type DeleteUserMetadataAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38312,6 +39640,11 @@ func (r DeleteUserMetadataAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38382,6 +39715,8 @@ type SetUserMetadataAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38430,6 +39765,11 @@ func (r SetUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38502,6 +39842,8 @@ type CreatePersonalAccessTokenAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38555,6 +39897,11 @@ func (r CreatePersonalAccessTokenAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreatePersonalAccessTokenAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38625,6 +39972,8 @@ type SearchPersonalAccessTokensAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38673,6 +40022,11 @@ func (r SearchPersonalAccessTokensAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchPersonalAccessTokensAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38739,6 +40093,8 @@ type DeletePersonalAccessTokenAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38777,6 +40133,11 @@ func (r DeletePersonalAccessTokenAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeletePersonalAccessTokenAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38843,6 +40204,8 @@ type ResolveLanguagesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38881,6 +40244,11 @@ func (r ResolveLanguagesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ResolveLanguagesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38951,6 +40319,8 @@ type SetLanguagesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38999,6 +40369,11 @@ func (r SetLanguagesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetLanguagesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetLanguagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39065,6 +40440,8 @@ type ResetInstanceFeaturesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39103,6 +40480,11 @@ func (r ResetInstanceFeaturesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ResetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39169,6 +40551,8 @@ type GetInstanceFeaturesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39207,6 +40591,11 @@ func (r GetInstanceFeaturesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39277,6 +40666,8 @@ type SetInstanceFeaturesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39325,6 +40716,11 @@ func (r SetInstanceFeaturesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39389,6 +40785,8 @@ type ResetSystemFeaturesAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39422,6 +40820,11 @@ func (r ResetSystemFeaturesAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r ResetSystemFeaturesAnswer) GetJSON404() *UnknownHost {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39484,6 +40887,8 @@ type GetSystemFeaturesAnswer struct {
 	JSON401 *Unauthenticated
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39512,6 +40917,11 @@ func (r GetSystemFeaturesAnswer) GetJSON401() *Unauthenticated {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetSystemFeaturesAnswer) GetJSON404() *UnknownHost {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39580,6 +40990,8 @@ type SetSystemFeaturesAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39623,6 +41035,11 @@ func (r SetSystemFeaturesAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r SetSystemFeaturesAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39689,6 +41106,8 @@ type ListAuthenticatorsAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39727,6 +41146,11 @@ func (r ListAuthenticatorsAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAuthenticatorsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39799,6 +41223,8 @@ type AddOTPEmailAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39852,6 +41278,11 @@ func (r AddOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39918,6 +41349,8 @@ type RemoveOTPEmailAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39956,6 +41389,11 @@ func (r RemoveOTPEmailAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40026,6 +41464,8 @@ type VerifyOTPEmailAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40074,6 +41514,11 @@ func (r VerifyOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40146,6 +41591,8 @@ type AddOTPSMSAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40199,6 +41646,11 @@ func (r AddOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40265,6 +41717,8 @@ type RemoveOTPSMSAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40303,6 +41757,11 @@ func (r RemoveOTPSMSAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40373,6 +41832,8 @@ type VerifyOTPSMSAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40421,6 +41882,11 @@ func (r VerifyOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40489,6 +41955,8 @@ type AddTOTPAnswer struct {
 	JSON409 *AlreadyExists
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40532,6 +42000,11 @@ func (r AddTOTPAnswer) GetJSON409() *AlreadyExists {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40598,6 +42071,8 @@ type RemoveTOTPAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40636,6 +42111,11 @@ func (r RemoveTOTPAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40706,6 +42186,8 @@ type VerifyTOTPAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40754,6 +42236,11 @@ func (r VerifyTOTPAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -41535,6 +43022,48 @@ func (c *ClientWithResponses) ValidateWithResponse(ctx context.Context, id strin
 		return nil, err
 	}
 	return ParseValidateAnswer(rsp)
+}
+
+// SearchEventsWithBodyWithResponse Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *ClientWithResponses) SearchEventsWithBodyWithResponse(ctx context.Context, params *SearchEventsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error) {
+	rsp, err := c.SearchEventsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchEventsAnswer(rsp)
+}
+
+// SearchEventsWithResponse Searches the events of the instance, or follows them
+//
+// A search is sorted by sequence. Events are only ever added, so the pages of an ascending search stay what they are; going back from the newest, bound the next page by the smallest sequence of the last one instead of an offset.
+//
+// With `after` the call follows: it answers the events that were committed after that one, in the order of their commits, and which one to name next. Nothing is left out, whatever is being written meanwhile, and an event that was swept may be named too. A caller who remembers `position` continues where they were.
+//
+// There are no totals: a trail is long, and counting it would cost more than reading it.
+//
+// Needs the permission events.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/events/_search (the `SearchEvents` operationId).
+func (c *ClientWithResponses) SearchEventsWithResponse(ctx context.Context, params *SearchEventsParams, body SearchEventsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchEventsAnswer, error) {
+	rsp, err := c.SearchEvents(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchEventsAnswer(rsp)
 }
 
 // PutExecutionWithBodyWithResponse Creates the execution of a condition (201) or replaces its targets and includes (200)
@@ -45648,6 +47177,13 @@ func ParseCreateAppAnswer(rsp *http.Response) (*CreateAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45759,6 +47295,13 @@ func ParseSearchAppsAnswer(rsp *http.Response) (*SearchAppsAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45872,6 +47415,13 @@ func ParseCreateAppKeyAnswer(rsp *http.Response) (*CreateAppKeyAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45984,6 +47534,13 @@ func ParseSearchAppKeysAnswer(rsp *http.Response) (*SearchAppKeysAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46081,6 +47638,13 @@ func ParseDeleteAppKeyAnswer(rsp *http.Response) (*DeleteAppKeyAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46180,6 +47744,13 @@ func ParseDeleteAppAnswer(rsp *http.Response) (*DeleteAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46277,6 +47848,13 @@ func ParseGetAppAnswer(rsp *http.Response) (*GetAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46397,6 +47975,13 @@ func ParsePatchAppAnswer(rsp *http.Response) (*PatchAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46494,6 +48079,13 @@ func ParseActivateAppAnswer(rsp *http.Response) (*ActivateAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46593,6 +48185,13 @@ func ParseDeactivateAppAnswer(rsp *http.Response) (*DeactivateAppAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46690,6 +48289,13 @@ func ParseDistrustAppAnswer(rsp *http.Response) (*DistrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46803,6 +48409,13 @@ func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46900,6 +48513,13 @@ func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47020,6 +48640,13 @@ func ParseCreateDomainAnswer(rsp *http.Response) (*CreateDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47132,6 +48759,13 @@ func ParseSearchDomainsAnswer(rsp *http.Response) (*SearchDomainsAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47230,6 +48864,13 @@ func ParseDeleteDomainAnswer(rsp *http.Response) (*DeleteDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47327,6 +48968,13 @@ func ParseGetDomainAnswer(rsp *http.Response) (*GetDomainAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47447,6 +49095,13 @@ func ParsePatchDomainAnswer(rsp *http.Response) (*PatchDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47544,6 +49199,13 @@ func ParseSetAsPrimaryAnswer(rsp *http.Response) (*SetAsPrimaryAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47650,6 +49312,13 @@ func ParseValidateAnswer(rsp *http.Response) (*ValidateAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47679,6 +49348,125 @@ func ParseValidateAnswer(rsp *http.Response) (*ValidateAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers ValidateAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchEventsAnswer parses an HTTP response from a SearchEventsWithResponse call
+func ParseSearchEventsAnswer(rsp *http.Response) (*SearchEventsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchEventsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchEventsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchEventsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchEventsAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
@@ -47768,6 +49556,13 @@ func ParsePutExecutionAnswer(rsp *http.Response) (*PutExecutionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47881,6 +49676,13 @@ func ParseSearchExecutionsAnswer(rsp *http.Response) (*SearchExecutionsAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47992,6 +49794,13 @@ func ParseReplayDeliveriesAnswer(rsp *http.Response) (*ReplayDeliveriesAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48105,6 +49914,13 @@ func ParseSearchDeliveriesAnswer(rsp *http.Response) (*SearchDeliveriesAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48202,6 +50018,13 @@ func ParseGetDeliveryAnswer(rsp *http.Response) (*GetDeliveryAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48301,6 +50124,13 @@ func ParseReplayDeliveryAnswer(rsp *http.Response) (*ReplayDeliveryAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48398,6 +50228,13 @@ func ParseListAvailableExecutionFunctionsAnswer(rsp *http.Response) (*ListAvaila
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48497,6 +50334,13 @@ func ParseListAvailableExecutionMethodsAnswer(rsp *http.Response) (*ListAvailabl
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48595,6 +50439,13 @@ func ParseListAvailableExecutionServicesAnswer(rsp *http.Response) (*ListAvailab
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48692,6 +50543,13 @@ func ParseDeleteExecutionAnswer(rsp *http.Response) (*DeleteExecutionAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48805,6 +50663,13 @@ func ParseCreateInstanceAnswer(rsp *http.Response) (*CreateInstanceAnswer, error
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48909,6 +50774,13 @@ func ParseBulkLimitAnswer(rsp *http.Response) (*BulkLimitAnswer, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49015,6 +50887,13 @@ func ParseSearchInstancesAnswer(rsp *http.Response) (*SearchInstancesAnswer, err
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49106,6 +50985,13 @@ func ParseDeleteInstanceAnswer(rsp *http.Response) (*DeleteInstanceAnswer, error
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49196,6 +51082,13 @@ func ParseGetInstanceAnswer(rsp *http.Response) (*GetInstanceAnswer, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49309,6 +51202,13 @@ func ParsePatchInstanceAnswer(rsp *http.Response) (*PatchInstanceAnswer, error) 
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49413,6 +51313,13 @@ func ParseLimitAnswer(rsp *http.Response) (*LimitAnswer, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49533,6 +51440,13 @@ func ParseCreateMembershipAnswer(rsp *http.Response) (*CreateMembershipAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49630,6 +51544,13 @@ func ParseListAvailableRolesAnswer(rsp *http.Response) (*ListAvailableRolesAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49743,6 +51664,13 @@ func ParseSearchMembershipsAnswer(rsp *http.Response) (*SearchMembershipsAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49841,6 +51769,13 @@ func ParseDeleteMembershipAnswer(rsp *http.Response) (*DeleteMembershipAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49938,6 +51873,13 @@ func ParseGetMembershipAnswer(rsp *http.Response) (*GetMembershipAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50050,6 +51992,13 @@ func ParsePatchMembershipAnswer(rsp *http.Response) (*PatchMembershipAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50170,6 +52119,13 @@ func ParseCreateOrganizationAnswer(rsp *http.Response) (*CreateOrganizationAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50267,6 +52223,13 @@ func ParseGetInstanceDefaultAnswer(rsp *http.Response) (*GetInstanceDefaultAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50380,6 +52343,13 @@ func ParseSearchOrganizationsAnswer(rsp *http.Response) (*SearchOrganizationsAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50478,6 +52448,13 @@ func ParseDeleteOrganizationAnswer(rsp *http.Response) (*DeleteOrganizationAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50575,6 +52552,13 @@ func ParseGetOrganizationAnswer(rsp *http.Response) (*GetOrganizationAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50695,6 +52679,13 @@ func ParsePatchOrganizationAnswer(rsp *http.Response) (*PatchOrganizationAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50792,6 +52783,13 @@ func ParseActivateOrganizationAnswer(rsp *http.Response) (*ActivateOrganizationA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50891,6 +52889,13 @@ func ParseDeactivateOrganizationAnswer(rsp *http.Response) (*DeactivateOrganizat
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50988,6 +52993,13 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51108,6 +53120,13 @@ func ParseCreateProjectGrantAnswer(rsp *http.Response) (*CreateProjectGrantAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51220,6 +53239,13 @@ func ParseSearchProjectGrantsAnswer(rsp *http.Response) (*SearchProjectGrantsAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51318,6 +53344,13 @@ func ParseDeleteProjectGrantAnswer(rsp *http.Response) (*DeleteProjectGrantAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51415,6 +53448,13 @@ func ParseGetProjectGrantAnswer(rsp *http.Response) (*GetProjectGrantAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51535,6 +53575,13 @@ func ParsePatchProjectGrantAnswer(rsp *http.Response) (*PatchProjectGrantAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51633,6 +53680,13 @@ func ParseActivateProjectGrantAnswer(rsp *http.Response) (*ActivateProjectGrantA
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51730,6 +53784,13 @@ func ParseDeactivateProjectGrantAnswer(rsp *http.Response) (*DeactivateProjectGr
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51850,6 +53911,13 @@ func ParseCreateProjectAnswer(rsp *http.Response) (*CreateProjectAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51962,6 +54030,13 @@ func ParseSearchProjectsAnswer(rsp *http.Response) (*SearchProjectsAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52060,6 +54135,13 @@ func ParseDeleteProjectAnswer(rsp *http.Response) (*DeleteProjectAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52157,6 +54239,13 @@ func ParseGetProjectAnswer(rsp *http.Response) (*GetProjectAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52277,6 +54366,13 @@ func ParsePatchProjectAnswer(rsp *http.Response) (*PatchProjectAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52375,6 +54471,13 @@ func ParseActivateProjectAnswer(rsp *http.Response) (*ActivateProjectAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52472,6 +54575,13 @@ func ParseDeactivateProjectAnswer(rsp *http.Response) (*DeactivateProjectAnswer,
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52592,6 +54702,13 @@ func ParseCreateRoleAnswer(rsp *http.Response) (*CreateRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52704,6 +54821,13 @@ func ParseSearchRolesAnswer(rsp *http.Response) (*SearchRolesAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52802,6 +54926,13 @@ func ParseDeleteRoleAnswer(rsp *http.Response) (*DeleteRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52899,6 +55030,13 @@ func ParseGetRoleAnswer(rsp *http.Response) (*GetRoleAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53019,6 +55157,13 @@ func ParsePatchRoleAnswer(rsp *http.Response) (*PatchRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53130,6 +55275,13 @@ func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53243,6 +55395,13 @@ func ParseSearchSessionsAnswer(rsp *http.Response) (*SearchSessionsAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53341,6 +55500,13 @@ func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53438,6 +55604,13 @@ func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53551,6 +55724,13 @@ func ParsePatchSessionAnswer(rsp *http.Response) (*PatchSessionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53663,6 +55843,13 @@ func ParseEndSessionAnswer(rsp *http.Response) (*EndSessionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53774,6 +55961,13 @@ func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53894,6 +56088,13 @@ func ParseCreateTargetAnswer(rsp *http.Response) (*CreateTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54006,6 +56207,13 @@ func ParseSearchTargetsAnswer(rsp *http.Response) (*SearchTargetsAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54104,6 +56312,13 @@ func ParseDeleteTargetAnswer(rsp *http.Response) (*DeleteTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54201,6 +56416,13 @@ func ParseGetTargetAnswer(rsp *http.Response) (*GetTargetAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54321,6 +56543,13 @@ func ParsePatchTargetAnswer(rsp *http.Response) (*PatchTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54433,6 +56662,13 @@ func ParseRotateSigningKeyAnswer(rsp *http.Response) (*RotateSigningKeyAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54544,6 +56780,13 @@ func ParseTestTargetAnswer(rsp *http.Response) (*TestTargetAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54664,6 +56907,13 @@ func ParseCreateUserGrantAnswer(rsp *http.Response) (*CreateUserGrantAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54776,6 +57026,13 @@ func ParseSearchUserGrantsAnswer(rsp *http.Response) (*SearchUserGrantsAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54874,6 +57131,13 @@ func ParseDeleteUserGrantAnswer(rsp *http.Response) (*DeleteUserGrantAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54971,6 +57235,13 @@ func ParseGetUserGrantAnswer(rsp *http.Response) (*GetUserGrantAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55091,6 +57362,13 @@ func ParsePatchUserGrantAnswer(rsp *http.Response) (*PatchUserGrantAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55189,6 +57467,13 @@ func ParseActivateUserGrantAnswer(rsp *http.Response) (*ActivateUserGrantAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55286,6 +57571,13 @@ func ParseDeactivateUserGrantAnswer(rsp *http.Response) (*DeactivateUserGrantAns
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55406,6 +57698,13 @@ func ParseCreateUserSchemaAnswer(rsp *http.Response) (*CreateUserSchemaAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55518,6 +57817,13 @@ func ParseSearchUserSchemasAnswer(rsp *http.Response) (*SearchUserSchemasAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55616,6 +57922,13 @@ func ParseDeleteUserSchemaAnswer(rsp *http.Response) (*DeleteUserSchemaAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55713,6 +58026,13 @@ func ParseGetUserSchemaAnswer(rsp *http.Response) (*GetUserSchemaAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55833,6 +58153,13 @@ func ParsePatchUserSchemaAnswer(rsp *http.Response) (*PatchUserSchemaAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55931,6 +58258,13 @@ func ParseActivateUserSchemaAnswer(rsp *http.Response) (*ActivateUserSchemaAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56028,6 +58362,13 @@ func ParseDeactivateUserSchemaAnswer(rsp *http.Response) (*DeactivateUserSchemaA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56148,6 +58489,13 @@ func ParseCreateUserAnswer(rsp *http.Response) (*CreateUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56260,6 +58608,13 @@ func ParseSearchUsersAnswer(rsp *http.Response) (*SearchUsersAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56358,6 +58713,13 @@ func ParseDeleteUserAnswer(rsp *http.Response) (*DeleteUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56455,6 +58817,13 @@ func ParseGetUserAnswer(rsp *http.Response) (*GetUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56575,6 +58944,13 @@ func ParsePatchUserAnswer(rsp *http.Response) (*PatchUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56672,6 +59048,13 @@ func ParseActivateUserAnswer(rsp *http.Response) (*ActivateUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56771,6 +59154,13 @@ func ParseDeactivateUserAnswer(rsp *http.Response) (*DeactivateUserAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56869,6 +59259,13 @@ func ParseLockUserAnswer(rsp *http.Response) (*LockUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56966,6 +59363,13 @@ func ParseUnlockUserAnswer(rsp *http.Response) (*UnlockUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57079,6 +59483,13 @@ func ParseSetPasswordAnswer(rsp *http.Response) (*SetPasswordAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57176,6 +59587,13 @@ func ParseDeleteClientSecretAnswer(rsp *http.Response) (*DeleteClientSecretAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57289,6 +59707,13 @@ func ParseSetClientSecretAnswer(rsp *http.Response) (*SetClientSecretAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57400,6 +59825,13 @@ func ParseCreateMachineKeyAnswer(rsp *http.Response) (*CreateMachineKeyAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57513,6 +59945,13 @@ func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57610,6 +60049,13 @@ func ParseDeleteMachineKeyAnswer(rsp *http.Response) (*DeleteMachineKeyAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57723,6 +60169,13 @@ func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57820,6 +60273,13 @@ func ParseDeleteUserMetadataAnswer(rsp *http.Response) (*DeleteUserMetadataAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57932,6 +60392,13 @@ func ParseSetUserMetadataAnswer(rsp *http.Response) (*SetUserMetadataAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58052,6 +60519,13 @@ func ParseCreatePersonalAccessTokenAnswer(rsp *http.Response) (*CreatePersonalAc
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58164,6 +60638,13 @@ func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalA
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58262,6 +60743,13 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58359,6 +60847,13 @@ func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58472,6 +60967,13 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58570,6 +61072,13 @@ func ParseResetInstanceFeaturesAnswer(rsp *http.Response) (*ResetInstanceFeature
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58667,6 +61176,13 @@ func ParseGetInstanceFeaturesAnswer(rsp *http.Response) (*GetInstanceFeaturesAns
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58780,6 +61296,13 @@ func ParseSetInstanceFeaturesAnswer(rsp *http.Response) (*SetInstanceFeaturesAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58871,6 +61394,13 @@ func ParseResetSystemFeaturesAnswer(rsp *http.Response) (*ResetSystemFeaturesAns
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58954,6 +61484,13 @@ func ParseGetSystemFeaturesAnswer(rsp *http.Response) (*GetSystemFeaturesAnswer,
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -59060,6 +61597,13 @@ func ParseSetSystemFeaturesAnswer(rsp *http.Response) (*SetSystemFeaturesAnswer,
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -59157,6 +61701,13 @@ func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -59277,6 +61828,13 @@ func ParseAddOTPEmailAnswer(rsp *http.Response) (*AddOTPEmailAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -59374,6 +61932,13 @@ func ParseRemoveOTPEmailAnswer(rsp *http.Response) (*RemoveOTPEmailAnswer, error
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -59486,6 +62051,13 @@ func ParseVerifyOTPEmailAnswer(rsp *http.Response) (*VerifyOTPEmailAnswer, error
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -59606,6 +62178,13 @@ func ParseAddOTPSMSAnswer(rsp *http.Response) (*AddOTPSMSAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -59703,6 +62282,13 @@ func ParseRemoveOTPSMSAnswer(rsp *http.Response) (*RemoveOTPSMSAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -59816,6 +62402,13 @@ func ParseVerifyOTPSMSAnswer(rsp *http.Response) (*VerifyOTPSMSAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -59921,6 +62514,13 @@ func ParseAddTOTPAnswer(rsp *http.Response) (*AddTOTPAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -60018,6 +62618,13 @@ func ParseRemoveTOTPAnswer(rsp *http.Response) (*RemoveTOTPAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -60130,6 +62737,13 @@ func ParseVerifyTOTPAnswer(rsp *http.Response) (*VerifyTOTPAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal

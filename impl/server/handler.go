@@ -56,8 +56,8 @@ func (d *Dev) only(handler http.Handler) http.Handler {
 	})
 }
 
-func (d *Dev) serveDatabase(w http.ResponseWriter, _ *http.Request) {
-	writePlain(w, http.StatusOK, d.Database+"\n")
+func tell(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writePlain(w, http.StatusOK, text+"\n") })
 }
 
 // serveLive says that the process runs; it asks nobody (REL-071).

@@ -40,7 +40,8 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 		dev := &group{table: t, steps: []step{s.Dev.only}}
 		dev.any("/_dev/messages", message.Handler(s.DB))
 		dev.any("/_dev/clock", s.Dev.Clock)
-		dev.any("/_dev/database", http.HandlerFunc(s.Dev.serveDatabase))
+		dev.any("/_dev/database", tell(s.Dev.Database))
+		dev.any("/_dev/credentials", tell(s.Dev.Credentials))
 	}
 
 	// The OpenID provider: the operations of contracts/openapi/oauth.yaml.

@@ -101,6 +101,9 @@ type Dev struct {
 	// Database is the URL of the private PostgreSQL, for tools at /_dev/database. Its
 	// socket is in a folder that only the user of the node enters.
 	Database string
+	// Credentials is the path of the ready file, which only that user reads, for tools
+	// at /_dev/credentials.
+	Credentials string
 }
 
 // Server serves until it is told to drain.

@@ -12,6 +12,7 @@ import (
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
+	eventv3 "github.com/writ-id/writ/gen/proto/writ/event/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
@@ -24,6 +25,7 @@ import (
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/app"
+	"github.com/writ-id/writ/impl/api/audit"
 	"github.com/writ-id/writ/impl/api/authenticator"
 	"github.com/writ-id/writ/impl/api/delivery"
 	"github.com/writ-id/writ/impl/api/domain"
@@ -116,6 +118,7 @@ func (c common) others(env resource.Env) *Services {
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
+		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),

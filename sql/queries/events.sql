@@ -29,3 +29,30 @@ SELECT pg_notify('writ_changed', '');
 -- name: SetActor :exec
 -- Who deletes, and when, for the events of what goes along (sql/migrations/*_removals.sql).
 SELECT set_config('writ.actor', @actor::text, true), set_config('writ.now', @now::text, true);
+
+-- name: NewestSettled :one
+-- The last event behind which nothing can appear any more: what transactions that
+-- still run will commit comes after it (REL-035).
+SELECT sequence FROM events WHERE instance_id = @instance_id AND xid < pg_snapshot_xmin(pg_current_snapshot())
+ORDER BY xid DESC, sequence DESC LIMIT 1;
+
+-- name: CommitOf :one
+SELECT xid FROM events WHERE instance_id = @instance_id AND sequence = @sequence;
+
+-- name: CommitAfter :one
+-- For an event that was swept: the first of the transactions whose events may have
+-- come after it. Those took their numbers at about the same time, so it is looked for
+-- among the next ones; some events may be seen again, none is passed over.
+SELECT later.xid FROM (
+    SELECT e.xid FROM events e WHERE e.instance_id = @instance_id AND e.sequence > @sequence ORDER BY e.sequence LIMIT 1000
+) later ORDER BY later.xid LIMIT 1;
+
+-- name: EndOfStretch :one
+-- The last of the next events of an instance in the order of commits, as ReadEvents
+-- has it: how far a follower may look at once.
+SELECT part.xid, part.sequence, count(*) OVER ()::bigint AS n FROM (
+    SELECT e.xid, e.sequence FROM events e
+    WHERE e.instance_id = @instance_id AND (e.xid, e.sequence) > (@after_xid::xid8, @after_sequence::bigint)
+      AND e.xid < pg_snapshot_xmin(pg_current_snapshot())
+    ORDER BY e.xid, e.sequence LIMIT @stretch::int
+) part ORDER BY part.xid DESC, part.sequence DESC LIMIT 1;

@@ -77,6 +77,29 @@ func (c *Catalogue) HasEvent(name string) bool {
 	return found
 }
 
+// Named returns the names that a name or a group (name.*) stands for, sorted.
+func (c *Catalogue) Named(name string) []string {
+	group, isGroup := strings.CutSuffix(name, "*")
+	var found []string
+	for _, one := range c.events {
+		if one == name || isGroup && strings.HasPrefix(one, group) {
+			found = append(found, one)
+		}
+	}
+	return found
+}
+
+// EventsOf returns the names of the events of a kind of objects.
+func (c *Catalogue) EventsOf(aggregate string) []string {
+	var found []string
+	for _, kind := range c.kinds {
+		if kind.GetAggregate() == aggregate {
+			found = append(found, kind.GetType())
+		}
+	}
+	return found
+}
+
 // HasGroup reports whether there are events below the dot-separated prefix.
 func (c *Catalogue) HasGroup(prefix string) bool {
 	below := prefix + "."

@@ -55,6 +55,12 @@ func (w *Where) Instance() string { return "$1" }
 // And adds a condition, a text of this program.
 func (w *Where) And(condition string) { w.conditions = append(w.conditions, condition) }
 
+// SQL returns the conditions, and their parameters so far, for a statement that is not
+// one of a Table.
+func (w *Where) SQL() (conditions string, args []any) {
+	return strings.Join(w.conditions, " AND "), w.args
+}
+
 // Text returns the condition of a text filter on a column that has a case-folded
 // twin.
 func (w *Where) Text(column, text string, method object.TextFilterMethod) string {

@@ -1411,10 +1411,10 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\f_target_typeB\x06\n" +
 	"\x04_urlB\v\n" +
 	"\t_is_asyncB\x15\n" +
-	"\x13_interrupt_on_error\"\x8f\x01\n" +
+	"\x13_interrupt_on_error\"\x97\x01\n" +
 	"\x10TargetKeyRotated\x12Y\n" +
-	"\rold_key_until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x19\xfa\xc7\x18\x15old_signing_key_untilR\voldKeyUntil: \xd2\xc1\x18\x1c\n" +
-	"\x12target.key.rotated\x12\x06target\"1\n" +
+	"\rold_key_until\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampB\x19\xfa\xc7\x18\x15old_signing_key_untilR\voldKeyUntil:(\xd2\xc1\x18$\n" +
+	"\x1atarget.signing_key.rotated\x12\x06target\"1\n" +
 	"\rTargetRemoved: \xd2\xc1\x18\x18\n" +
 	"\x0etarget.removed\x12\x06target\x98\xc8\x18\x01\"d\n" +
 	"\fExecutionSet\x12\x18\n" +
