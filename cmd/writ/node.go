@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/secret"
@@ -55,6 +56,7 @@ type nodeFlags struct {
 	outgoingDNS         string
 	tlsCert, tlsKey     string
 	tokenAudience       bool
+	deliveries          delivery.Limits
 	readable            bool // whether people read the log, even where it is no terminal
 }
 
@@ -75,6 +77,9 @@ func (f *nodeFlags) add(cmd *cobra.Command, addr string, drainDelay time.Duratio
 	flags.Uint32Var(&f.limits.Default, "search-limit", 0, "how many matches a search returns when it does not say; 0: 100")
 	flags.Uint32Var(&f.limits.Max, "max-search-limit", 0, "how many it returns at most; 0: 1000")
 	flags.IntVar(&f.clients, "max-clients", 0, fmt.Sprintf("connections of clients; when there are more, those that were idle longest are closed; 0: %d, less where the system allows fewer open files", server.DefaultMaxClients))
+	flags.IntVar(&f.deliveries.Attempts, "delivery-attempts", delivery.Defaults.Attempts, "how often an event is sent to a target before it is given up")
+	flags.DurationVar(&f.deliveries.Age, "delivery-age", delivery.Defaults.Age, "how long it is tried at most")
+	flags.DurationVar(&f.deliveries.Retention, "delivery-retention", delivery.Defaults.Retention, "how long deliveries are kept that are done or were given up")
 	flags.DurationVar(&f.drainDelay, "drain-delay", drainDelay, "how long to serve on after readiness went false")
 }
 
@@ -152,6 +157,10 @@ func (f *nodeFlags) serve(ctx context.Context, c server.Config, listener net.Lis
 		return usageError{errors.New("--search-limit must be at most --max-search-limit, and that at most 100000")}
 	}
 	c.SearchLimits = f.limits
+	if f.deliveries.Attempts < 1 || f.deliveries.Age <= 0 || f.deliveries.Retention <= 0 {
+		return usageError{errors.New("--delivery-attempts, --delivery-age and --delivery-retention must be above 0")}
+	}
+	c.Deliveries = f.deliveries
 	var err error
 	if c.TLS, err = f.certificate(); err != nil {
 		return err

@@ -13,13 +13,16 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/writ-id/writ/conformance/harness"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
 // answered are the operations that were answered with what they are for, by path.
@@ -29,8 +32,34 @@ var answered sync.Map
 func note(op *operation, got outcome) outcome {
 	if got.refusal == nil {
 		answered.Store(op.path(), true)
+		rememberSecrets(op, got.message.ProtoReflect())
 	}
 	return got
+}
+
+// rememberedOf counts the secrets of an operation that are looked for; each is looked for
+// in every later answer, so a few of them have to do.
+var rememberedOf sync.Map // of *atomic.Int32, by path
+
+const fewSecrets = 3
+
+// rememberSecrets has what the contract calls a secret (writ.policy.v1.secret) looked for
+// in the answers of all other operations.
+func rememberSecrets(op *operation, message protoreflect.Message) {
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case proto.GetExtension(field.Options(), policyv1.E_Secret).(bool):
+			n, _ := rememberedOf.LoadOrStore(op.path(), &atomic.Int32{})
+			if text := value.String(); field.Kind() == protoreflect.StringKind && len(text) > 16 && n.(*atomic.Int32).Add(1) <= fewSecrets {
+				if err := harness.RememberSecret(text, op.path()); err != nil {
+					panic(err)
+				}
+			}
+		case field.Message() != nil && !field.IsList() && !field.IsMap():
+			rememberSecrets(op, value.Message())
+		}
+		return true
+	})
 }
 
 // noted is a transport that notes what is answered.
@@ -125,6 +154,9 @@ var life = []step{
 	{"ActivateApp", `{"id":"$app"}`, ""},
 	{"TrustApp", `{"id":"$app"}`, ""},
 	{"DistrustApp", `{"id":"$app"}`, ""},
+	{"CreateTarget", `{"target":{"name":"T","timeout":"1s","restWebhook":{"url":"https://hooks.example/"}}}`, "target"},
+	{"RotateSigningKey", `{"id":"$target","rotation":{"overlap":"60s"}}`, ""},
+	{"TestTarget", `{"id":"$target","condition":{"event":{"all":true}}}`, ""}, // which cannot be reached, and that is the answer
 	{"GetInstance", `{"id":"$instance"}`, ""},
 	{"SearchInstances", `{}`, ""},
 	{"PatchInstance", `{"id":"$instance","instance":{"allowRegistration":true}}`, ""},

@@ -55,7 +55,7 @@ func (p *script) say(req proto.Message) outcome {
 
 // kinds are the members whose values differ from run to run.
 var kinds = map[string]string{
-	"id": "id", "sequence": "sequence", "processedSequence": "sequence", "changeDate": "date", "timestamp": "date",
+	"id": "id", "sequence": "sequence", "processedSequence": "sequence", "changeDate": "date", "timestamp": "date", "signingKey": "key",
 }
 
 // made is an ID that the server made; those of executions are the same each time.

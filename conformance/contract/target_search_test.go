@@ -29,7 +29,7 @@ func sorted() []*actionv3.Target {
 	for i, name := range []string{"b", "B", "a", "Ä", "ä", "_", "%", "aa", "日本", "\uffee", "🙂", " ", "z", "Z", "10", "9"} {
 		target := webhook(name)
 		target.Timeout = durationpb.New([]time.Duration{time.Second, 10 * time.Second, 1500 * time.Millisecond, 1}[i%4])
-		url := []string{"https://b.example", "https://a.example/", "HTTPS://A.example", "https://a.example"}[i/2%4]
+		url := []string{"https://b.example", "https://a.example/", "http://a.example", "https://a.example"}[i/2%4]
 		if i%3 == 0 {
 			target.TargetType = &actionv3.Target_RestRequestResponse{RestRequestResponse: &actionv3.RestRequestResponse{Url: url}}
 		} else {

@@ -158,6 +158,8 @@ def declared(case, status, reason):
     operation = case.operation.definition.raw
     if reason == "FEATURE_DISABLED":
         return "x-feature" in operation
+    if reason == "EXECUTION_FAILED":
+        return True  # any operation can have executions around it
     return "precondition" in operation.get("x-refusals", [])
 
 
@@ -248,4 +250,16 @@ def refusals_are_declared(ctx, response, case):
             operation=case.operation.label,
             title="Undeclared refusal",
             message=f"{reason} is a FAILED_PRECONDITION, but x-refusals has no precondition",
+        )
+
+
+@schemathesis.check
+def statuses_are_named(ctx, response, case):
+    """4XX in the document is only for what a target of an execution refuses."""
+    named = case.operation.definition.raw.get("responses", {})
+    if "4XX" in named and 400 <= response.status_code < 500 and str(response.status_code) not in named and "EXECUTION_REFUSED" not in response.text:
+        raise Failure(
+            operation=case.operation.label,
+            title="Status that is not named",
+            message=f"{response.status_code} is no status of the operation",
         )

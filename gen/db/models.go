@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"time"
 
+	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
@@ -84,6 +85,59 @@ type BrowserTry struct {
 	Browser    string    `db:"browser"`
 	Attempts   int32     `db:"attempts"`
 	PeriodEnd  time.Time `db:"period_end"`
+}
+
+type Delivery struct {
+	InstanceID        string                 `db:"instance_id"`
+	ID                string                 `db:"id"`
+	Target            string                 `db:"target"`
+	Execution         string                 `db:"execution"`
+	DeliveredType     string                 `db:"delivered_type"`
+	DeliveredSequence int64                  `db:"delivered_sequence"`
+	ObjectType        string                 `db:"object_type"`
+	ObjectID          string                 `db:"object_id"`
+	Position          int64                  `db:"position"`
+	State             actionv3.DeliveryState `db:"state"`
+	DeadReason        actionv3.DeadReason    `db:"dead_reason"`
+	Attempts          int32                  `db:"attempts"`
+	AllAttempts       int32                  `db:"all_attempts"`
+	QueuedDate        time.Time              `db:"queued_date"`
+	NextAttempt       *time.Time             `db:"next_attempt"`
+	Body              string                 `db:"body"`
+	Sequence          int64                  `db:"sequence"`
+	CreationDate      time.Time              `db:"creation_date"`
+	ChangeDate        time.Time              `db:"change_date"`
+}
+
+type DeliveryAttempt struct {
+	InstanceID string          `db:"instance_id"`
+	Delivery   string          `db:"delivery"`
+	Number     int32           `db:"number"`
+	Date       time.Time       `db:"date"`
+	TookNanos  int64           `db:"took_nanos"`
+	Status     int32           `db:"status"`
+	Answer     string          `db:"answer"`
+	Error      string          `db:"error"`
+	Headers    json.RawMessage `db:"headers"`
+}
+
+type DeliveryCursor struct {
+	InstanceID string `db:"instance_id"`
+	Xid        uint64 `db:"xid"`
+	Sequence   int64  `db:"sequence"`
+	Position   int64  `db:"position"`
+	IsHeard    bool   `db:"is_heard"`
+	Version    int64  `db:"version"`
+}
+
+type DeliveryQueue struct {
+	InstanceID string     `db:"instance_id"`
+	Target     string     `db:"target"`
+	DueAt      *time.Time `db:"due_at"`
+	Version    int64      `db:"version"`
+	Failures   int32      `db:"failures"`
+	LeasedBy   *string    `db:"leased_by"`
+	LeaseEnd   *time.Time `db:"lease_end"`
 }
 
 type Domain struct {

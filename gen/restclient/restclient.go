@@ -206,6 +206,81 @@ func (e AuthenticatorType) Valid() bool {
 	}
 }
 
+// Defines values for DeadReason.
+const (
+	DEADREASONAGE           DeadReason = "DEAD_REASON_AGE"
+	DEADREASONATTEMPTS      DeadReason = "DEAD_REASON_ATTEMPTS"
+	DEADREASONGONE          DeadReason = "DEAD_REASON_GONE"
+	DEADREASONTARGETDELETED DeadReason = "DEAD_REASON_TARGET_DELETED"
+	DEADREASONUNSPECIFIED   DeadReason = "DEAD_REASON_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the DeadReason enum.
+func (e DeadReason) Valid() bool {
+	switch e {
+	case DEADREASONAGE:
+		return true
+	case DEADREASONATTEMPTS:
+		return true
+	case DEADREASONGONE:
+		return true
+	case DEADREASONTARGETDELETED:
+		return true
+	case DEADREASONUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeliveryFieldName.
+const (
+	DELIVERYFIELDNAMECREATIONDATE DeliveryFieldName = "DELIVERY_FIELD_NAME_CREATION_DATE"
+	DELIVERYFIELDNAMEID           DeliveryFieldName = "DELIVERY_FIELD_NAME_ID"
+	DELIVERYFIELDNAMEUNSPECIFIED  DeliveryFieldName = "DELIVERY_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the DeliveryFieldName enum.
+func (e DeliveryFieldName) Valid() bool {
+	switch e {
+	case DELIVERYFIELDNAMECREATIONDATE:
+		return true
+	case DELIVERYFIELDNAMEID:
+		return true
+	case DELIVERYFIELDNAMEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeliveryState.
+const (
+	DELIVERYSTATEDEAD        DeliveryState = "DELIVERY_STATE_DEAD"
+	DELIVERYSTATEDELIVERED   DeliveryState = "DELIVERY_STATE_DELIVERED"
+	DELIVERYSTATEFAILED      DeliveryState = "DELIVERY_STATE_FAILED"
+	DELIVERYSTATEPENDING     DeliveryState = "DELIVERY_STATE_PENDING"
+	DELIVERYSTATEUNSPECIFIED DeliveryState = "DELIVERY_STATE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the DeliveryState enum.
+func (e DeliveryState) Valid() bool {
+	switch e {
+	case DELIVERYSTATEDEAD:
+		return true
+	case DELIVERYSTATEDELIVERED:
+		return true
+	case DELIVERYSTATEFAILED:
+		return true
+	case DELIVERYSTATEPENDING:
+		return true
+	case DELIVERYSTATEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DomainFieldName.
 const (
 	DOMAINFIELDNAMECHANGEDATE   DomainFieldName = "DOMAIN_FIELD_NAME_CHANGE_DATE"
@@ -1463,6 +1538,12 @@ type APIConfigOutput struct {
 // AccessTokenType AccessTokenType is the form of access tokens.
 type AccessTokenType string
 
+// ActionV3AlphaEventTypeFilter EventTypeFilter is met by what is about events of one name.
+type ActionV3AlphaEventTypeFilter struct {
+	// Type The name, for example user.human.added.
+	Type string `json:"type"`
+}
+
 // ActivateAppReply ActivateAppResponse is the response of ActivateApp.
 type ActivateAppReply struct {
 	// Details Sequence and date of the change.
@@ -2032,6 +2113,9 @@ type DeactivateUserSchemaReply struct {
 	Details Details `json:"details"`
 }
 
+// DeadReason DeadReason is why a delivery was given up.
+type DeadReason string
+
 // DeleteAppKeyReply DeleteAppKeyResponse is the response of DeleteAppKey.
 type DeleteAppKeyReply struct {
 	// Details Sequence and date of the deletion.
@@ -2144,6 +2228,98 @@ type DeleteUserReply struct {
 type DeleteUserSchemaReply struct {
 	// Details Sequence and date of the deletion.
 	Details Details `json:"details"`
+}
+
+// DeliveredEvent DeliveredEvent says which event it is.
+type DeliveredEvent struct {
+	// ObjectID The ID of the object.
+	ObjectID string `json:"objectId"`
+
+	// ObjectType The kind of object it is about.
+	ObjectType string `json:"objectType"`
+
+	// Sequence Its place in the order of events.
+	Sequence string `json:"sequence"`
+
+	// Type Its name, for example user.human.added.
+	Type string `json:"type"`
+}
+
+// DeliveryAttempt DeliveryAttempt is what came of one attempt.
+type DeliveryAttempt struct {
+	// Answer The first 4 KiB of the answer.
+	Answer string `json:"answer"`
+
+	// Date When it began.
+	Date time.Time `json:"date"`
+
+	// Duration How long it took.
+	//
+	// Example: 10s
+	Duration string `json:"duration"`
+
+	// Error What went wrong, in words; empty when nothing did.
+	Error string `json:"error"`
+
+	// Number Its number, from 1.
+	Number int64 `json:"number"`
+
+	// Status The HTTP status of the answer; 0 when there was none.
+	Status int64 `json:"status"`
+}
+
+// DeliveryFieldName DeliveryFieldName is a column that deliveries can be sorted by.
+type DeliveryFieldName string
+
+// DeliveryObjectFilter DeliveryObjectFilter is met by the deliveries of events about one object.
+type DeliveryObjectFilter struct {
+	// ID The ID of the object.
+	ID string `json:"id"`
+
+	// Type The kind of object, for example user; any when absent.
+	Type *string `json:"type,omitempty"`
+}
+
+// DeliveryRequest DeliveryRequest is a request as it was last sent, but for its signature. Before the first attempt it has no headers.
+type DeliveryRequest struct {
+	// Body Its body.
+	Body string `json:"body"`
+
+	// Headers Its headers.
+	Headers map[string]string `json:"headers"`
+}
+
+// DeliverySearchFilter DeliverySearchFilter is one condition a delivery has to meet.
+type DeliverySearchFilter struct {
+	// CreationDate By when it was queued.
+	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
+
+	// EventType By the name of the event.
+	EventType *ActionV3AlphaEventTypeFilter `json:"eventType,omitempty"`
+
+	// InIds By a list of IDs.
+	InIds *InIDsFilter `json:"inIds,omitempty"`
+
+	// Object By the object that the event is about.
+	Object *DeliveryObjectFilter `json:"object,omitempty"`
+
+	// Replayable By whether it can be replayed: all but pending ones can.
+	Replayable *BoolFilter `json:"replayable,omitempty"`
+
+	// State By the state.
+	State *DeliveryStateFilter `json:"state,omitempty"`
+
+	// Target By the target.
+	Target *IDFilter `json:"target,omitempty"`
+}
+
+// DeliveryState DeliveryState is how far a delivery got.
+type DeliveryState string
+
+// DeliveryStateFilter DeliveryStateFilter is met by the deliveries of one state.
+type DeliveryStateFilter struct {
+	// State The state.
+	State DeliveryState `json:"state"`
 }
 
 // Details Details says when and where a resource last changed.
@@ -2293,7 +2469,7 @@ type EventSearchFilter struct {
 	Sequence *EventSequenceFilter `json:"sequence,omitempty"`
 
 	// Type By what happened.
-	Type *EventTypeFilter `json:"type,omitempty"`
+	Type *EventV3AlphaEventTypeFilter `json:"type,omitempty"`
 }
 
 // EventSequenceFilter EventSequenceFilter is met by the events of a range, both ends included.
@@ -2305,8 +2481,8 @@ type EventSequenceFilter struct {
 	AtMost *string `json:"atMost,omitempty"`
 }
 
-// EventTypeFilter EventTypeFilter is met by the events of some types.
-type EventTypeFilter struct {
+// EventV3AlphaEventTypeFilter EventTypeFilter is met by the events of some types.
+type EventV3AlphaEventTypeFilter struct {
 	// Types Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by none.
 	Types []string `json:"types"`
 }
@@ -2459,6 +2635,48 @@ type GetAppKey struct {
 type GetAppReply struct {
 	// App The application with its details.
 	App GetApp `json:"app"`
+}
+
+// GetDelivery GetDelivery is the delivery of one event to one target, with its details: sequence is the event that it delivers, or by which it was last replayed. Its ID is the webhook-id of every attempt.
+type GetDelivery struct {
+	// Attempts How many attempts were made, since the last replay if there was one.
+	Attempts int64 `json:"attempts"`
+
+	// CreationDate When it was queued.
+	CreationDate time.Time `json:"creationDate"`
+
+	// DeadReason Why it is not tried any more; unspecified unless it is dead.
+	DeadReason DeadReason `json:"deadReason"`
+
+	// Details When and where the delivery last changed.
+	Details Details `json:"details"`
+
+	// Event What is delivered.
+	Event DeliveredEvent `json:"event"`
+
+	// Execution The ID of the execution that named the target.
+	Execution string `json:"execution"`
+
+	// NextAttempt When it is tried next; absent when it is delivered or dead, and while an older delivery of the same object to the same target is not.
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+
+	// State How far it got.
+	State DeliveryState `json:"state"`
+
+	// Target The ID of the target, which may be deleted since.
+	Target string `json:"target"`
+}
+
+// GetDeliveryReply GetDeliveryResponse is the response of GetDelivery.
+type GetDeliveryReply struct {
+	// Attempts The attempts, the first one first, those before a replay too.
+	Attempts []DeliveryAttempt `json:"attempts"`
+
+	// Delivery The delivery with its details.
+	Delivery GetDelivery `json:"delivery"`
+
+	// Request What is sent.
+	Request DeliveryRequest `json:"request"`
 }
 
 // GetDomain GetDomain is a domain with its details.
@@ -4323,6 +4541,27 @@ type RemoveTOTPReply struct {
 	Details Details `json:"details"`
 }
 
+// ReplayDeliveriesReply ReplayDeliveriesResponse is the response of ReplayDeliveries.
+type ReplayDeliveriesReply struct {
+	// Count How many deliveries are sent again, or would be.
+	Count string `json:"count"`
+}
+
+// ReplayDeliveriesRequest ReplayDeliveriesRequest is the request of ReplayDeliveries.
+type ReplayDeliveriesRequest struct {
+	// DryRun Only answer how many it would be.
+	DryRun *bool `json:"dryRun,omitempty"`
+
+	// Filters The conditions to meet, all of them.
+	Filters []DeliverySearchFilter `json:"filters"`
+}
+
+// ReplayDeliveryReply ReplayDeliveryResponse is the response of ReplayDelivery.
+type ReplayDeliveryReply struct {
+	// Details Sequence and date of the replay.
+	Details Details `json:"details"`
+}
+
 // RequestExecution RequestExecution names the API points whose requests trigger.
 type RequestExecution struct {
 	// All All services and methods. Only the value true is valid.
@@ -4564,6 +4803,18 @@ type SearchAppsReply struct {
 
 	// SortingColumn The column the result is sorted by.
 	SortingColumn AppFieldName `json:"sortingColumn"`
+}
+
+// SearchDeliveriesReply SearchDeliveriesResponse is the response of SearchDeliveries.
+type SearchDeliveriesReply struct {
+	// Details What part of the matches this is.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetDelivery `json:"result"`
+
+	// SortingColumn The column the result is sorted by.
+	SortingColumn DeliveryFieldName `json:"sortingColumn"`
 }
 
 // SearchDomainsReply SearchDomainsResponse is the response of SearchDomains.
@@ -5572,6 +5823,9 @@ type OAuthUnauthorized = OAuthError
 // PermissionDenied Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type PermissionDenied = Status
 
+// Refused Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
+type Refused = Status
+
 // Unauthenticated Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Unauthenticated = Status
 
@@ -5819,6 +6073,24 @@ type SearchExecutionsParams struct {
 
 	// QueryAsc Ascending instead of descending order.
 	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+}
+
+// SearchDeliveriesJSONBody defines parameters for SearchDeliveries.
+type SearchDeliveriesJSONBody = []DeliverySearchFilter
+
+// SearchDeliveriesParams defines parameters for SearchDeliveries.
+type SearchDeliveriesParams struct {
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *DeliveryFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
 // BulkLimitJSONBody defines parameters for BulkLimit.
@@ -6444,6 +6716,12 @@ type PutExecutionJSONRequestBody = Execution
 
 // SearchExecutionsJSONRequestBody defines body for SearchExecutions for application/json ContentType.
 type SearchExecutionsJSONRequestBody = SearchExecutionsJSONBody
+
+// ReplayDeliveriesJSONRequestBody defines body for ReplayDeliveries for application/json ContentType.
+type ReplayDeliveriesJSONRequestBody = ReplayDeliveriesRequest
+
+// SearchDeliveriesJSONRequestBody defines body for SearchDeliveries for application/json ContentType.
+type SearchDeliveriesJSONRequestBody = SearchDeliveriesJSONBody
 
 // CreateInstanceJSONRequestBody defines body for CreateInstance for application/json ContentType.
 type CreateInstanceJSONRequestBody = Instance
@@ -7257,6 +7535,66 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 	SearchExecutions(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeliveriesWithBody Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveriesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeliveries Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveries(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchDeliveriesWithBody Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveriesWithBody(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchDeliveries Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveries(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDelivery Reads one delivery, with the request as it was sent and what came of each attempt
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+	GetDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	//
+	// One that is pending already is refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+	ReplayDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAvailableExecutionFunctions Lists the functions that a function condition can name
 	//
@@ -9836,6 +10174,126 @@ func (c *Client) SearchExecutionsWithBody(ctx context.Context, params *SearchExe
 // Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 func (c *Client) SearchExecutions(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSearchExecutionsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeliveriesWithBody Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *Client) ReplayDeliveriesWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeliveriesRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeliveries Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *Client) ReplayDeliveries(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeliveriesRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchDeliveriesWithBody Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *Client) SearchDeliveriesWithBody(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchDeliveriesRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchDeliveries Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *Client) SearchDeliveries(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchDeliveriesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDelivery Reads one delivery, with the request as it was sent and what came of each attempt
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+func (c *Client) GetDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDeliveryRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDelivery Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+//
+// One that is pending already is refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+func (c *Client) ReplayDelivery(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeliveryRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -15236,6 +15694,217 @@ func NewSearchExecutionsRequestWithBody(server string, params *SearchExecutionsP
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReplayDeliveriesRequest calls the generic ReplayDeliveries builder with application/json body
+func NewReplayDeliveriesRequest(server string, body ReplayDeliveriesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayDeliveriesRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReplayDeliveriesRequestWithBody constructs an http.Request for the ReplayDeliveries method, with any body, and a specified content type
+func NewReplayDeliveriesRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/_replay")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewSearchDeliveriesRequest calls the generic SearchDeliveries builder with application/json body
+func NewSearchDeliveriesRequest(server string, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchDeliveriesRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchDeliveriesRequestWithBody constructs an http.Request for the SearchDeliveries method, with any body, and a specified content type
+func NewSearchDeliveriesRequestWithBody(server string, params *SearchDeliveriesParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetDeliveryRequest constructs an http.Request for the GetDelivery method
+func NewGetDeliveryRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayDeliveryRequest constructs an http.Request for the ReplayDelivery method
+func NewReplayDeliveryRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/executions/deliveries/%s/_replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -22250,6 +22919,70 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /resources/v3alpha/executions/_search (the `SearchExecutions` operationId).
 	SearchExecutionsWithResponse(ctx context.Context, params *SearchExecutionsParams, body SearchExecutionsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchExecutionsAnswer, error)
 
+	// ReplayDeliveriesWithBodyWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveriesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error)
+
+	// ReplayDeliveriesWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+	//
+	// More than 10000 at a time are refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+	ReplayDeliveriesWithResponse(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error)
+
+	// SearchDeliveriesWithBodyWithResponse Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveriesWithBodyWithResponse(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error)
+
+	// SearchDeliveriesWithResponse Searches the deliveries of the instance
+	//
+	// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+	SearchDeliveriesWithResponse(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error)
+
+	// GetDeliveryWithResponse Reads one delivery, with the request as it was sent and what came of each attempt
+	//
+	// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+	GetDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetDeliveryAnswer, error)
+
+	// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+	//
+	// One that is pending already is refused.
+	//
+	// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+	ReplayDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ReplayDeliveryAnswer, error)
+
 	// ListAvailableExecutionFunctionsWithResponse Lists the functions that a function condition can name
 	//
 	// Needs the permission execution.read. Answers only where the feature multitenancy_resources_api is on.
@@ -25059,6 +25792,8 @@ type CreateAppAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25112,6 +25847,11 @@ func (r CreateAppAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25182,6 +25922,8 @@ type SearchAppsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25230,6 +25972,11 @@ func (r SearchAppsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchAppsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchAppsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25300,6 +26047,8 @@ type CreateAppKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25348,6 +26097,11 @@ func (r CreateAppKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateAppKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25418,6 +26172,8 @@ type SearchAppKeysAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25466,6 +26222,11 @@ func (r SearchAppKeysAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchAppKeysAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchAppKeysAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25532,6 +26293,8 @@ type DeleteAppKeyAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25570,6 +26333,11 @@ func (r DeleteAppKeyAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteAppKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteAppKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25636,6 +26404,8 @@ type DeleteAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25674,6 +26444,11 @@ func (r DeleteAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25740,6 +26515,8 @@ type GetAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25778,6 +26555,11 @@ func (r GetAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25850,6 +26632,8 @@ type PatchAppAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -25903,6 +26687,11 @@ func (r PatchAppAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -25969,6 +26758,8 @@ type ActivateAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26007,6 +26798,11 @@ func (r ActivateAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26073,6 +26869,8 @@ type DeactivateAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26111,6 +26909,11 @@ func (r DeactivateAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26177,6 +26980,8 @@ type DistrustAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26215,6 +27020,11 @@ func (r DistrustAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DistrustAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DistrustAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26285,6 +27095,8 @@ type RegenerateSecretAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26333,6 +27145,11 @@ func (r RegenerateSecretAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RegenerateSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RegenerateSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26399,6 +27216,8 @@ type TrustAppAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26437,6 +27256,11 @@ func (r TrustAppAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r TrustAppAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TrustAppAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26509,6 +27333,8 @@ type CreateDomainAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26562,6 +27388,11 @@ func (r CreateDomainAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26632,6 +27463,8 @@ type SearchDomainsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26680,6 +27513,11 @@ func (r SearchDomainsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchDomainsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchDomainsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26746,6 +27584,8 @@ type DeleteDomainAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26784,6 +27624,11 @@ func (r DeleteDomainAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26850,6 +27695,8 @@ type GetDomainAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -26888,6 +27735,11 @@ func (r GetDomainAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -26960,6 +27812,8 @@ type PatchDomainAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27013,6 +27867,11 @@ func (r PatchDomainAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchDomainAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchDomainAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27079,6 +27938,8 @@ type SetAsPrimaryAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27117,6 +27978,11 @@ func (r SetAsPrimaryAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetAsPrimaryAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetAsPrimaryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27185,6 +28051,8 @@ type ValidateAnswer struct {
 	JSON409 *AlreadyExists
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27228,6 +28096,11 @@ func (r ValidateAnswer) GetJSON409() *AlreadyExists {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ValidateAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ValidateAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27298,6 +28171,8 @@ type SearchEventsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27346,6 +28221,11 @@ func (r SearchEventsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchEventsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchEventsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27418,6 +28298,8 @@ type PutExecutionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27471,6 +28353,11 @@ func (r PutExecutionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PutExecutionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PutExecutionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27541,6 +28428,8 @@ type SearchExecutionsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27591,6 +28480,11 @@ func (r SearchExecutionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
 }
 
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchExecutionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
 func (r SearchExecutionsAnswer) GetJSON500() *Internal {
 	return r.JSON500
@@ -27630,6 +28524,478 @@ func (r SearchExecutionsAnswer) ContentType() string {
 	return ""
 }
 
+// ReplayDeliveriesAnswer401Headers the declared response headers of an HTTP 401 response for ReplayDeliveries
+type ReplayDeliveriesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ReplayDeliveriesAnswer503Headers the declared response headers of an HTTP 503 response for ReplayDeliveries
+type ReplayDeliveriesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ReplayDeliveriesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayDeliveriesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayDeliveriesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayDeliveriesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON200() *ReplayDeliveriesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayDeliveriesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayDeliveriesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayDeliveriesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayDeliveriesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayDeliveriesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchDeliveriesAnswer401Headers the declared response headers of an HTTP 401 response for SearchDeliveries
+type SearchDeliveriesAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchDeliveriesAnswer503Headers the declared response headers of an HTTP 503 response for SearchDeliveries
+type SearchDeliveriesAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchDeliveriesAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchDeliveriesReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *UnknownHost
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchDeliveriesAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchDeliveriesAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON200() *SearchDeliveriesReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON404() *UnknownHost {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchDeliveriesAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchDeliveriesAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchDeliveriesAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchDeliveriesAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchDeliveriesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetDeliveryAnswer401Headers the declared response headers of an HTTP 401 response for GetDelivery
+type GetDeliveryAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetDeliveryAnswer503Headers the declared response headers of an HTTP 503 response for GetDelivery
+type GetDeliveryAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetDeliveryAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetDeliveryReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetDeliveryAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetDeliveryAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDeliveryAnswer) GetJSON200() *GetDeliveryReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetDeliveryAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetDeliveryAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetDeliveryAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetDeliveryAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetDeliveryAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetDeliveryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetDeliveryAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetDeliveryAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDeliveryAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDeliveryAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDeliveryAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDeliveryAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayDeliveryAnswer401Headers the declared response headers of an HTTP 401 response for ReplayDelivery
+type ReplayDeliveryAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ReplayDeliveryAnswer503Headers the declared response headers of an HTTP 503 response for ReplayDelivery
+type ReplayDeliveryAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ReplayDeliveryAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplayDeliveryReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayDeliveryAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayDeliveryAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON200() *ReplayDeliveryReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReplayDeliveryAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayDeliveryAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayDeliveryAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayDeliveryAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayDeliveryAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListAvailableExecutionFunctionsAnswer401Headers the declared response headers of an HTTP 401 response for ListAvailableExecutionFunctions
 type ListAvailableExecutionFunctionsAnswer401Headers struct {
 	WWWAuthenticate string
@@ -27655,6 +29021,8 @@ type ListAvailableExecutionFunctionsAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27693,6 +29061,11 @@ func (r ListAvailableExecutionFunctionsAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionFunctionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionFunctionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27759,6 +29132,8 @@ type ListAvailableExecutionMethodsAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27797,6 +29172,11 @@ func (r ListAvailableExecutionMethodsAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionMethodsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionMethodsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27863,6 +29243,8 @@ type ListAvailableExecutionServicesAnswer struct {
 	JSON404 *UnknownHost
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -27901,6 +29283,11 @@ func (r ListAvailableExecutionServicesAnswer) GetJSON404() *UnknownHost {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableExecutionServicesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableExecutionServicesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -27967,6 +29354,8 @@ type DeleteExecutionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28005,6 +29394,11 @@ func (r DeleteExecutionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteExecutionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteExecutionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28075,6 +29469,8 @@ type CreateInstanceAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28123,6 +29519,11 @@ func (r CreateInstanceAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r CreateInstanceAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28191,6 +29592,8 @@ type BulkLimitAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28234,6 +29637,11 @@ func (r BulkLimitAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r BulkLimitAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r BulkLimitAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28302,6 +29710,8 @@ type SearchInstancesAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28345,6 +29755,11 @@ func (r SearchInstancesAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r SearchInstancesAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchInstancesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28409,6 +29824,8 @@ type DeleteInstanceAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28442,6 +29859,11 @@ func (r DeleteInstanceAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r DeleteInstanceAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28506,6 +29928,8 @@ type GetInstanceAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28539,6 +29963,11 @@ func (r GetInstanceAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetInstanceAnswer) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28609,6 +30038,8 @@ type PatchInstanceAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28657,6 +30088,11 @@ func (r PatchInstanceAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r PatchInstanceAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchInstanceAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28725,6 +30161,8 @@ type LimitAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28768,6 +30206,11 @@ func (r LimitAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r LimitAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r LimitAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28840,6 +30283,8 @@ type CreateMembershipAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28893,6 +30338,11 @@ func (r CreateMembershipAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -28959,6 +30409,8 @@ type ListAvailableRolesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -28997,6 +30449,11 @@ func (r ListAvailableRolesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAvailableRolesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAvailableRolesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29067,6 +30524,8 @@ type SearchMembershipsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29115,6 +30574,11 @@ func (r SearchMembershipsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchMembershipsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMembershipsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29181,6 +30645,8 @@ type DeleteMembershipAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29219,6 +30685,11 @@ func (r DeleteMembershipAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29285,6 +30756,8 @@ type GetMembershipAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29323,6 +30796,11 @@ func (r GetMembershipAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29393,6 +30871,8 @@ type PatchMembershipAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29441,6 +30921,11 @@ func (r PatchMembershipAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchMembershipAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchMembershipAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29513,6 +30998,8 @@ type CreateOrganizationAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29566,6 +31053,11 @@ func (r CreateOrganizationAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29632,6 +31124,8 @@ type GetInstanceDefaultAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29670,6 +31164,11 @@ func (r GetInstanceDefaultAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetInstanceDefaultAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceDefaultAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29740,6 +31239,8 @@ type SearchOrganizationsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29788,6 +31289,11 @@ func (r SearchOrganizationsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchOrganizationsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchOrganizationsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29854,6 +31360,8 @@ type DeleteOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29892,6 +31400,11 @@ func (r DeleteOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -29958,6 +31471,8 @@ type GetOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -29996,6 +31511,11 @@ func (r GetOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30068,6 +31588,8 @@ type PatchOrganizationAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30121,6 +31643,11 @@ func (r PatchOrganizationAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30187,6 +31714,8 @@ type ActivateOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30225,6 +31754,11 @@ func (r ActivateOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30291,6 +31825,8 @@ type DeactivateOrganizationAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30329,6 +31865,11 @@ func (r DeactivateOrganizationAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateOrganizationAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateOrganizationAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30395,6 +31936,8 @@ type SetAsInstanceDefaultAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30433,6 +31976,11 @@ func (r SetAsInstanceDefaultAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetAsInstanceDefaultAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetAsInstanceDefaultAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30505,6 +32053,8 @@ type CreateProjectGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30558,6 +32108,11 @@ func (r CreateProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30628,6 +32183,8 @@ type SearchProjectGrantsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30676,6 +32233,11 @@ func (r SearchProjectGrantsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchProjectGrantsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchProjectGrantsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30742,6 +32304,8 @@ type DeleteProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30780,6 +32344,11 @@ func (r DeleteProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30846,6 +32415,8 @@ type GetProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -30884,6 +32455,11 @@ func (r GetProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -30956,6 +32532,8 @@ type PatchProjectGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31009,6 +32587,11 @@ func (r PatchProjectGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31075,6 +32658,8 @@ type ActivateProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31113,6 +32698,11 @@ func (r ActivateProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31179,6 +32769,8 @@ type DeactivateProjectGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31217,6 +32809,11 @@ func (r DeactivateProjectGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateProjectGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateProjectGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31289,6 +32886,8 @@ type CreateProjectAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31342,6 +32941,11 @@ func (r CreateProjectAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31412,6 +33016,8 @@ type SearchProjectsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31460,6 +33066,11 @@ func (r SearchProjectsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchProjectsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchProjectsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31526,6 +33137,8 @@ type DeleteProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31564,6 +33177,11 @@ func (r DeleteProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31630,6 +33248,8 @@ type GetProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31668,6 +33288,11 @@ func (r GetProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31740,6 +33365,8 @@ type PatchProjectAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31793,6 +33420,11 @@ func (r PatchProjectAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31859,6 +33491,8 @@ type ActivateProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -31897,6 +33531,11 @@ func (r ActivateProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -31963,6 +33602,8 @@ type DeactivateProjectAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32001,6 +33642,11 @@ func (r DeactivateProjectAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateProjectAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateProjectAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32073,6 +33719,8 @@ type CreateRoleAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32126,6 +33774,11 @@ func (r CreateRoleAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32196,6 +33849,8 @@ type SearchRolesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32244,6 +33899,11 @@ func (r SearchRolesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchRolesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchRolesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32310,6 +33970,8 @@ type DeleteRoleAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32348,6 +34010,11 @@ func (r DeleteRoleAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32414,6 +34081,8 @@ type GetRoleAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32452,6 +34121,11 @@ func (r GetRoleAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32524,6 +34198,8 @@ type PatchRoleAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32577,6 +34253,11 @@ func (r PatchRoleAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchRoleAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchRoleAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32647,6 +34328,8 @@ type CreateSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32695,6 +34378,11 @@ func (r CreateSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32765,6 +34453,8 @@ type SearchSessionsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32813,6 +34503,11 @@ func (r SearchSessionsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchSessionsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchSessionsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32879,6 +34574,8 @@ type DeleteSessionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -32917,6 +34614,11 @@ func (r DeleteSessionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -32983,6 +34685,8 @@ type GetSessionAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33021,6 +34725,11 @@ func (r GetSessionAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33091,6 +34800,8 @@ type PatchSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33139,6 +34850,11 @@ func (r PatchSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33209,6 +34925,8 @@ type EndSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33257,6 +34975,11 @@ func (r EndSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r EndSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r EndSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33327,6 +35050,8 @@ type ProveSessionAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33375,6 +35100,11 @@ func (r ProveSessionAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ProveSessionAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ProveSessionAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33447,6 +35177,8 @@ type CreateTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33500,6 +35232,11 @@ func (r CreateTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33570,6 +35307,8 @@ type SearchTargetsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33618,6 +35357,11 @@ func (r SearchTargetsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchTargetsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchTargetsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33684,6 +35428,8 @@ type DeleteTargetAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33722,6 +35468,11 @@ func (r DeleteTargetAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33788,6 +35539,8 @@ type GetTargetAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33826,6 +35579,11 @@ func (r GetTargetAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -33898,6 +35656,8 @@ type PatchTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -33951,6 +35711,11 @@ func (r PatchTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34021,6 +35786,8 @@ type RotateSigningKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34069,6 +35836,11 @@ func (r RotateSigningKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RotateSigningKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RotateSigningKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34139,6 +35911,8 @@ type TestTargetAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34187,6 +35961,11 @@ func (r TestTargetAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r TestTargetAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r TestTargetAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34259,6 +36038,8 @@ type CreateUserGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34312,6 +36093,11 @@ func (r CreateUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34382,6 +36168,8 @@ type SearchUserGrantsAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34430,6 +36218,11 @@ func (r SearchUserGrantsAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserGrantsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserGrantsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34496,6 +36289,8 @@ type DeleteUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34534,6 +36329,11 @@ func (r DeleteUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34600,6 +36400,8 @@ type GetUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34638,6 +36440,11 @@ func (r GetUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34710,6 +36517,8 @@ type PatchUserGrantAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34763,6 +36572,11 @@ func (r PatchUserGrantAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34829,6 +36643,8 @@ type ActivateUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34867,6 +36683,11 @@ func (r ActivateUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -34933,6 +36754,8 @@ type DeactivateUserGrantAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -34971,6 +36794,11 @@ func (r DeactivateUserGrantAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserGrantAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserGrantAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35043,6 +36871,8 @@ type CreateUserSchemaAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35096,6 +36926,11 @@ func (r CreateUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35166,6 +37001,8 @@ type SearchUserSchemasAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35214,6 +37051,11 @@ func (r SearchUserSchemasAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserSchemasAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserSchemasAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35280,6 +37122,8 @@ type DeleteUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35318,6 +37162,11 @@ func (r DeleteUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35384,6 +37233,8 @@ type GetUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35422,6 +37273,11 @@ func (r GetUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35494,6 +37350,8 @@ type PatchUserSchemaAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35547,6 +37405,11 @@ func (r PatchUserSchemaAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35613,6 +37476,8 @@ type ActivateUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35651,6 +37516,11 @@ func (r ActivateUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35717,6 +37587,8 @@ type DeactivateUserSchemaAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35755,6 +37627,11 @@ func (r DeactivateUserSchemaAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserSchemaAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserSchemaAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35827,6 +37704,8 @@ type CreateUserAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35880,6 +37759,11 @@ func (r CreateUserAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -35950,6 +37834,8 @@ type SearchUsersAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -35998,6 +37884,11 @@ func (r SearchUsersAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUsersAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUsersAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36064,6 +37955,8 @@ type DeleteUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36102,6 +37995,11 @@ func (r DeleteUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36168,6 +38066,8 @@ type GetUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36206,6 +38106,11 @@ func (r GetUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36278,6 +38183,8 @@ type PatchUserAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36331,6 +38238,11 @@ func (r PatchUserAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r PatchUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36397,6 +38309,8 @@ type ActivateUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36435,6 +38349,11 @@ func (r ActivateUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ActivateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ActivateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36501,6 +38420,8 @@ type DeactivateUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36539,6 +38460,11 @@ func (r DeactivateUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeactivateUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeactivateUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36605,6 +38531,8 @@ type LockUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36643,6 +38571,11 @@ func (r LockUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r LockUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r LockUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36709,6 +38642,8 @@ type UnlockUserAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36747,6 +38682,11 @@ func (r UnlockUserAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r UnlockUserAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r UnlockUserAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36817,6 +38757,8 @@ type SetPasswordAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36865,6 +38807,11 @@ func (r SetPasswordAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetPasswordAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetPasswordAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -36931,6 +38878,8 @@ type DeleteClientSecretAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -36969,6 +38918,11 @@ func (r DeleteClientSecretAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteClientSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteClientSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37039,6 +38993,8 @@ type SetClientSecretAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37087,6 +39043,11 @@ func (r SetClientSecretAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetClientSecretAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetClientSecretAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37157,6 +39118,8 @@ type CreateMachineKeyAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37205,6 +39168,11 @@ func (r CreateMachineKeyAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreateMachineKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateMachineKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37275,6 +39243,8 @@ type SearchMachineKeysAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37323,6 +39293,11 @@ func (r SearchMachineKeysAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchMachineKeysAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchMachineKeysAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37389,6 +39364,8 @@ type DeleteMachineKeyAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37427,6 +39404,11 @@ func (r DeleteMachineKeyAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteMachineKeyAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteMachineKeyAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37497,6 +39479,8 @@ type SearchUserMetadataAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37545,6 +39529,11 @@ func (r SearchUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37611,6 +39600,8 @@ type DeleteUserMetadataAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37649,6 +39640,11 @@ func (r DeleteUserMetadataAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeleteUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37719,6 +39715,8 @@ type SetUserMetadataAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37767,6 +39765,11 @@ func (r SetUserMetadataAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetUserMetadataAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetUserMetadataAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37839,6 +39842,8 @@ type CreatePersonalAccessTokenAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -37892,6 +39897,11 @@ func (r CreatePersonalAccessTokenAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r CreatePersonalAccessTokenAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreatePersonalAccessTokenAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -37962,6 +39972,8 @@ type SearchPersonalAccessTokensAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38010,6 +40022,11 @@ func (r SearchPersonalAccessTokensAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SearchPersonalAccessTokensAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchPersonalAccessTokensAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38076,6 +40093,8 @@ type DeletePersonalAccessTokenAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38114,6 +40133,11 @@ func (r DeletePersonalAccessTokenAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r DeletePersonalAccessTokenAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeletePersonalAccessTokenAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38180,6 +40204,8 @@ type ResolveLanguagesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38218,6 +40244,11 @@ func (r ResolveLanguagesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ResolveLanguagesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveLanguagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38288,6 +40319,8 @@ type SetLanguagesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38336,6 +40369,11 @@ func (r SetLanguagesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetLanguagesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetLanguagesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38402,6 +40440,8 @@ type ResetInstanceFeaturesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38440,6 +40480,11 @@ func (r ResetInstanceFeaturesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ResetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38506,6 +40551,8 @@ type GetInstanceFeaturesAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38544,6 +40591,11 @@ func (r GetInstanceFeaturesAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r GetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38614,6 +40666,8 @@ type SetInstanceFeaturesAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38662,6 +40716,11 @@ func (r SetInstanceFeaturesAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r SetInstanceFeaturesAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetInstanceFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38726,6 +40785,8 @@ type ResetSystemFeaturesAnswer struct {
 	JSON403 *PermissionDenied
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38759,6 +40820,11 @@ func (r ResetSystemFeaturesAnswer) GetJSON403() *PermissionDenied {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r ResetSystemFeaturesAnswer) GetJSON404() *UnknownHost {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38821,6 +40887,8 @@ type GetSystemFeaturesAnswer struct {
 	JSON401 *Unauthenticated
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *UnknownHost
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38849,6 +40917,11 @@ func (r GetSystemFeaturesAnswer) GetJSON401() *Unauthenticated {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r GetSystemFeaturesAnswer) GetJSON404() *UnknownHost {
 	return r.JSON404
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -38917,6 +40990,8 @@ type SetSystemFeaturesAnswer struct {
 	JSON413 *BodyTooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedMediaType
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -38960,6 +41035,11 @@ func (r SetSystemFeaturesAnswer) GetJSON413() *BodyTooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r SetSystemFeaturesAnswer) GetJSON415() *UnsupportedMediaType {
 	return r.JSON415
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetSystemFeaturesAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39026,6 +41106,8 @@ type ListAuthenticatorsAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39064,6 +41146,11 @@ func (r ListAuthenticatorsAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r ListAuthenticatorsAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ListAuthenticatorsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39136,6 +41223,8 @@ type AddOTPEmailAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39189,6 +41278,11 @@ func (r AddOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39255,6 +41349,8 @@ type RemoveOTPEmailAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39293,6 +41389,11 @@ func (r RemoveOTPEmailAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39363,6 +41464,8 @@ type VerifyOTPEmailAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39411,6 +41514,11 @@ func (r VerifyOTPEmailAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyOTPEmailAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyOTPEmailAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39483,6 +41591,8 @@ type AddOTPSMSAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39536,6 +41646,11 @@ func (r AddOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39602,6 +41717,8 @@ type RemoveOTPSMSAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39640,6 +41757,11 @@ func (r RemoveOTPSMSAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39710,6 +41832,8 @@ type VerifyOTPSMSAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39758,6 +41882,11 @@ func (r VerifyOTPSMSAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyOTPSMSAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyOTPSMSAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39826,6 +41955,8 @@ type AddTOTPAnswer struct {
 	JSON409 *AlreadyExists
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39869,6 +42000,11 @@ func (r AddTOTPAnswer) GetJSON409() *AlreadyExists {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r AddTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r AddTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -39935,6 +42071,8 @@ type RemoveTOTPAnswer struct {
 	JSON404 *NotFound
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -39973,6 +42111,11 @@ func (r RemoveTOTPAnswer) GetJSON404() *NotFound {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r RemoveTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r RemoveTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40043,6 +42186,8 @@ type VerifyTOTPAnswer struct {
 	JSON415 *UnsupportedMediaType
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *Internal
 	// JSON503 the response for an HTTP 503 `application/json` response
@@ -40091,6 +42236,11 @@ func (r VerifyTOTPAnswer) GetJSON415() *UnsupportedMediaType {
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
 func (r VerifyTOTPAnswer) GetJSON429() *Blocked {
 	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r VerifyTOTPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -40982,6 +43132,106 @@ func (c *ClientWithResponses) SearchExecutionsWithResponse(ctx context.Context, 
 		return nil, err
 	}
 	return ParseSearchExecutionsAnswer(rsp)
+}
+
+// ReplayDeliveriesWithBodyWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *ClientWithResponses) ReplayDeliveriesWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error) {
+	rsp, err := c.ReplayDeliveriesWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeliveriesAnswer(rsp)
+}
+
+// ReplayDeliveriesWithResponse Sends the deliveries again that meet all filters, but those that are pending already
+//
+// More than 10000 at a time are refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_replay (the `ReplayDeliveries` operationId).
+func (c *ClientWithResponses) ReplayDeliveriesWithResponse(ctx context.Context, body ReplayDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeliveriesAnswer, error) {
+	rsp, err := c.ReplayDeliveries(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeliveriesAnswer(rsp)
+}
+
+// SearchDeliveriesWithBodyWithResponse Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *ClientWithResponses) SearchDeliveriesWithBodyWithResponse(ctx context.Context, params *SearchDeliveriesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error) {
+	rsp, err := c.SearchDeliveriesWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchDeliveriesAnswer(rsp)
+}
+
+// SearchDeliveriesWithResponse Searches the deliveries of the instance
+//
+// The filters of the list combine with AND; an empty list finds all. What is delivered or dead is kept for as long as the operator set.
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/_search (the `SearchDeliveries` operationId).
+func (c *ClientWithResponses) SearchDeliveriesWithResponse(ctx context.Context, params *SearchDeliveriesParams, body SearchDeliveriesJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchDeliveriesAnswer, error) {
+	rsp, err := c.SearchDeliveries(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchDeliveriesAnswer(rsp)
+}
+
+// GetDeliveryWithResponse Reads one delivery, with the request as it was sent and what came of each attempt
+//
+// Needs the permission action.delivery.read. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/executions/deliveries/{id} (the `GetDelivery` operationId).
+func (c *ClientWithResponses) GetDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetDeliveryAnswer, error) {
+	rsp, err := c.GetDelivery(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDeliveryAnswer(rsp)
+}
+
+// ReplayDeliveryWithResponse Sends a delivery again, with the same webhook-id: at once, or behind older ones of the same object to the same target
+//
+// One that is pending already is refused.
+//
+// Needs the permission action.delivery.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/executions/deliveries/{id}/_replay (the `ReplayDelivery` operationId).
+func (c *ClientWithResponses) ReplayDeliveryWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ReplayDeliveryAnswer, error) {
+	rsp, err := c.ReplayDelivery(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeliveryAnswer(rsp)
 }
 
 // ListAvailableExecutionFunctionsWithResponse Lists the functions that a function condition can name
@@ -44927,6 +47177,13 @@ func ParseCreateAppAnswer(rsp *http.Response) (*CreateAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45038,6 +47295,13 @@ func ParseSearchAppsAnswer(rsp *http.Response) (*SearchAppsAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45151,6 +47415,13 @@ func ParseCreateAppKeyAnswer(rsp *http.Response) (*CreateAppKeyAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45263,6 +47534,13 @@ func ParseSearchAppKeysAnswer(rsp *http.Response) (*SearchAppKeysAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45360,6 +47638,13 @@ func ParseDeleteAppKeyAnswer(rsp *http.Response) (*DeleteAppKeyAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45459,6 +47744,13 @@ func ParseDeleteAppAnswer(rsp *http.Response) (*DeleteAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45556,6 +47848,13 @@ func ParseGetAppAnswer(rsp *http.Response) (*GetAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45676,6 +47975,13 @@ func ParsePatchAppAnswer(rsp *http.Response) (*PatchAppAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45773,6 +48079,13 @@ func ParseActivateAppAnswer(rsp *http.Response) (*ActivateAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -45872,6 +48185,13 @@ func ParseDeactivateAppAnswer(rsp *http.Response) (*DeactivateAppAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -45969,6 +48289,13 @@ func ParseDistrustAppAnswer(rsp *http.Response) (*DistrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46082,6 +48409,13 @@ func ParseRegenerateSecretAnswer(rsp *http.Response) (*RegenerateSecretAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46179,6 +48513,13 @@ func ParseTrustAppAnswer(rsp *http.Response) (*TrustAppAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46299,6 +48640,13 @@ func ParseCreateDomainAnswer(rsp *http.Response) (*CreateDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46411,6 +48759,13 @@ func ParseSearchDomainsAnswer(rsp *http.Response) (*SearchDomainsAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46509,6 +48864,13 @@ func ParseDeleteDomainAnswer(rsp *http.Response) (*DeleteDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46606,6 +48968,13 @@ func ParseGetDomainAnswer(rsp *http.Response) (*GetDomainAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46726,6 +49095,13 @@ func ParsePatchDomainAnswer(rsp *http.Response) (*PatchDomainAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -46823,6 +49199,13 @@ func ParseSetAsPrimaryAnswer(rsp *http.Response) (*SetAsPrimaryAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -46928,6 +49311,13 @@ func ParseValidateAnswer(rsp *http.Response) (*ValidateAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47040,6 +49430,13 @@ func ParseSearchEventsAnswer(rsp *http.Response) (*SearchEventsAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47160,6 +49557,13 @@ func ParsePutExecutionAnswer(rsp *http.Response) (*PutExecutionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47272,6 +49676,13 @@ func ParseSearchExecutionsAnswer(rsp *http.Response) (*SearchExecutionsAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47301,6 +49712,454 @@ func ParseSearchExecutionsAnswer(rsp *http.Response) (*SearchExecutionsAnswer, e
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SearchExecutionsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayDeliveriesAnswer parses an HTTP response from a ReplayDeliveriesWithResponse call
+func ParseReplayDeliveriesAnswer(rsp *http.Response) (*ReplayDeliveriesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayDeliveriesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayDeliveriesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayDeliveriesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayDeliveriesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchDeliveriesAnswer parses an HTTP response from a SearchDeliveriesWithResponse call
+func ParseSearchDeliveriesAnswer(rsp *http.Response) (*SearchDeliveriesAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchDeliveriesAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchDeliveriesReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest UnknownHost
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchDeliveriesAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchDeliveriesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDeliveryAnswer parses an HTTP response from a GetDeliveryWithResponse call
+func ParseGetDeliveryAnswer(rsp *http.Response) (*GetDeliveryAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDeliveryAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetDeliveryReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetDeliveryAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetDeliveryAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayDeliveryAnswer parses an HTTP response from a ReplayDeliveryWithResponse call
+func ParseReplayDeliveryAnswer(rsp *http.Response) (*ReplayDeliveryAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayDeliveryAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplayDeliveryReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayDeliveryAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayDeliveryAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
@@ -47369,6 +50228,13 @@ func ParseListAvailableExecutionFunctionsAnswer(rsp *http.Response) (*ListAvaila
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47468,6 +50334,13 @@ func ParseListAvailableExecutionMethodsAnswer(rsp *http.Response) (*ListAvailabl
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47566,6 +50439,13 @@ func ParseListAvailableExecutionServicesAnswer(rsp *http.Response) (*ListAvailab
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47663,6 +50543,13 @@ func ParseDeleteExecutionAnswer(rsp *http.Response) (*DeleteExecutionAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47776,6 +50663,13 @@ func ParseCreateInstanceAnswer(rsp *http.Response) (*CreateInstanceAnswer, error
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -47880,6 +50774,13 @@ func ParseBulkLimitAnswer(rsp *http.Response) (*BulkLimitAnswer, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -47986,6 +50887,13 @@ func ParseSearchInstancesAnswer(rsp *http.Response) (*SearchInstancesAnswer, err
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48077,6 +50985,13 @@ func ParseDeleteInstanceAnswer(rsp *http.Response) (*DeleteInstanceAnswer, error
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48167,6 +51082,13 @@ func ParseGetInstanceAnswer(rsp *http.Response) (*GetInstanceAnswer, error) {
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48280,6 +51202,13 @@ func ParsePatchInstanceAnswer(rsp *http.Response) (*PatchInstanceAnswer, error) 
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48384,6 +51313,13 @@ func ParseLimitAnswer(rsp *http.Response) (*LimitAnswer, error) {
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48504,6 +51440,13 @@ func ParseCreateMembershipAnswer(rsp *http.Response) (*CreateMembershipAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48601,6 +51544,13 @@ func ParseListAvailableRolesAnswer(rsp *http.Response) (*ListAvailableRolesAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -48714,6 +51664,13 @@ func ParseSearchMembershipsAnswer(rsp *http.Response) (*SearchMembershipsAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48812,6 +51769,13 @@ func ParseDeleteMembershipAnswer(rsp *http.Response) (*DeleteMembershipAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -48909,6 +51873,13 @@ func ParseGetMembershipAnswer(rsp *http.Response) (*GetMembershipAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49021,6 +51992,13 @@ func ParsePatchMembershipAnswer(rsp *http.Response) (*PatchMembershipAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49141,6 +52119,13 @@ func ParseCreateOrganizationAnswer(rsp *http.Response) (*CreateOrganizationAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49238,6 +52223,13 @@ func ParseGetInstanceDefaultAnswer(rsp *http.Response) (*GetInstanceDefaultAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49351,6 +52343,13 @@ func ParseSearchOrganizationsAnswer(rsp *http.Response) (*SearchOrganizationsAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49449,6 +52448,13 @@ func ParseDeleteOrganizationAnswer(rsp *http.Response) (*DeleteOrganizationAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49546,6 +52552,13 @@ func ParseGetOrganizationAnswer(rsp *http.Response) (*GetOrganizationAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49666,6 +52679,13 @@ func ParsePatchOrganizationAnswer(rsp *http.Response) (*PatchOrganizationAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49763,6 +52783,13 @@ func ParseActivateOrganizationAnswer(rsp *http.Response) (*ActivateOrganizationA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -49862,6 +52889,13 @@ func ParseDeactivateOrganizationAnswer(rsp *http.Response) (*DeactivateOrganizat
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -49959,6 +52993,13 @@ func ParseSetAsInstanceDefaultAnswer(rsp *http.Response) (*SetAsInstanceDefaultA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50079,6 +53120,13 @@ func ParseCreateProjectGrantAnswer(rsp *http.Response) (*CreateProjectGrantAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50191,6 +53239,13 @@ func ParseSearchProjectGrantsAnswer(rsp *http.Response) (*SearchProjectGrantsAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50289,6 +53344,13 @@ func ParseDeleteProjectGrantAnswer(rsp *http.Response) (*DeleteProjectGrantAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50386,6 +53448,13 @@ func ParseGetProjectGrantAnswer(rsp *http.Response) (*GetProjectGrantAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50506,6 +53575,13 @@ func ParsePatchProjectGrantAnswer(rsp *http.Response) (*PatchProjectGrantAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50604,6 +53680,13 @@ func ParseActivateProjectGrantAnswer(rsp *http.Response) (*ActivateProjectGrantA
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50701,6 +53784,13 @@ func ParseDeactivateProjectGrantAnswer(rsp *http.Response) (*DeactivateProjectGr
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -50821,6 +53911,13 @@ func ParseCreateProjectAnswer(rsp *http.Response) (*CreateProjectAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -50933,6 +54030,13 @@ func ParseSearchProjectsAnswer(rsp *http.Response) (*SearchProjectsAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51031,6 +54135,13 @@ func ParseDeleteProjectAnswer(rsp *http.Response) (*DeleteProjectAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51128,6 +54239,13 @@ func ParseGetProjectAnswer(rsp *http.Response) (*GetProjectAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51248,6 +54366,13 @@ func ParsePatchProjectAnswer(rsp *http.Response) (*PatchProjectAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51346,6 +54471,13 @@ func ParseActivateProjectAnswer(rsp *http.Response) (*ActivateProjectAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51443,6 +54575,13 @@ func ParseDeactivateProjectAnswer(rsp *http.Response) (*DeactivateProjectAnswer,
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51563,6 +54702,13 @@ func ParseCreateRoleAnswer(rsp *http.Response) (*CreateRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51675,6 +54821,13 @@ func ParseSearchRolesAnswer(rsp *http.Response) (*SearchRolesAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51773,6 +54926,13 @@ func ParseDeleteRoleAnswer(rsp *http.Response) (*DeleteRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -51870,6 +55030,13 @@ func ParseGetRoleAnswer(rsp *http.Response) (*GetRoleAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -51990,6 +55157,13 @@ func ParsePatchRoleAnswer(rsp *http.Response) (*PatchRoleAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52101,6 +55275,13 @@ func ParseCreateSessionAnswer(rsp *http.Response) (*CreateSessionAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52214,6 +55395,13 @@ func ParseSearchSessionsAnswer(rsp *http.Response) (*SearchSessionsAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52312,6 +55500,13 @@ func ParseDeleteSessionAnswer(rsp *http.Response) (*DeleteSessionAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52409,6 +55604,13 @@ func ParseGetSessionAnswer(rsp *http.Response) (*GetSessionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52522,6 +55724,13 @@ func ParsePatchSessionAnswer(rsp *http.Response) (*PatchSessionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52634,6 +55843,13 @@ func ParseEndSessionAnswer(rsp *http.Response) (*EndSessionAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52745,6 +55961,13 @@ func ParseProveSessionAnswer(rsp *http.Response) (*ProveSessionAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -52865,6 +56088,13 @@ func ParseCreateTargetAnswer(rsp *http.Response) (*CreateTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -52977,6 +56207,13 @@ func ParseSearchTargetsAnswer(rsp *http.Response) (*SearchTargetsAnswer, error) 
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53075,6 +56312,13 @@ func ParseDeleteTargetAnswer(rsp *http.Response) (*DeleteTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53172,6 +56416,13 @@ func ParseGetTargetAnswer(rsp *http.Response) (*GetTargetAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53292,6 +56543,13 @@ func ParsePatchTargetAnswer(rsp *http.Response) (*PatchTargetAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53404,6 +56662,13 @@ func ParseRotateSigningKeyAnswer(rsp *http.Response) (*RotateSigningKeyAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53515,6 +56780,13 @@ func ParseTestTargetAnswer(rsp *http.Response) (*TestTargetAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -53635,6 +56907,13 @@ func ParseCreateUserGrantAnswer(rsp *http.Response) (*CreateUserGrantAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53747,6 +57026,13 @@ func ParseSearchUserGrantsAnswer(rsp *http.Response) (*SearchUserGrantsAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53845,6 +57131,13 @@ func ParseDeleteUserGrantAnswer(rsp *http.Response) (*DeleteUserGrantAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -53942,6 +57235,13 @@ func ParseGetUserGrantAnswer(rsp *http.Response) (*GetUserGrantAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54062,6 +57362,13 @@ func ParsePatchUserGrantAnswer(rsp *http.Response) (*PatchUserGrantAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54160,6 +57467,13 @@ func ParseActivateUserGrantAnswer(rsp *http.Response) (*ActivateUserGrantAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54257,6 +57571,13 @@ func ParseDeactivateUserGrantAnswer(rsp *http.Response) (*DeactivateUserGrantAns
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54377,6 +57698,13 @@ func ParseCreateUserSchemaAnswer(rsp *http.Response) (*CreateUserSchemaAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54489,6 +57817,13 @@ func ParseSearchUserSchemasAnswer(rsp *http.Response) (*SearchUserSchemasAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54587,6 +57922,13 @@ func ParseDeleteUserSchemaAnswer(rsp *http.Response) (*DeleteUserSchemaAnswer, e
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54684,6 +58026,13 @@ func ParseGetUserSchemaAnswer(rsp *http.Response) (*GetUserSchemaAnswer, error) 
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -54804,6 +58153,13 @@ func ParsePatchUserSchemaAnswer(rsp *http.Response) (*PatchUserSchemaAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54902,6 +58258,13 @@ func ParseActivateUserSchemaAnswer(rsp *http.Response) (*ActivateUserSchemaAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -54999,6 +58362,13 @@ func ParseDeactivateUserSchemaAnswer(rsp *http.Response) (*DeactivateUserSchemaA
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55119,6 +58489,13 @@ func ParseCreateUserAnswer(rsp *http.Response) (*CreateUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55231,6 +58608,13 @@ func ParseSearchUsersAnswer(rsp *http.Response) (*SearchUsersAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55329,6 +58713,13 @@ func ParseDeleteUserAnswer(rsp *http.Response) (*DeleteUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55426,6 +58817,13 @@ func ParseGetUserAnswer(rsp *http.Response) (*GetUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55546,6 +58944,13 @@ func ParsePatchUserAnswer(rsp *http.Response) (*PatchUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55643,6 +59048,13 @@ func ParseActivateUserAnswer(rsp *http.Response) (*ActivateUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -55742,6 +59154,13 @@ func ParseDeactivateUserAnswer(rsp *http.Response) (*DeactivateUserAnswer, error
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55840,6 +59259,13 @@ func ParseLockUserAnswer(rsp *http.Response) (*LockUserAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -55937,6 +59363,13 @@ func ParseUnlockUserAnswer(rsp *http.Response) (*UnlockUserAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56050,6 +59483,13 @@ func ParseSetPasswordAnswer(rsp *http.Response) (*SetPasswordAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56147,6 +59587,13 @@ func ParseDeleteClientSecretAnswer(rsp *http.Response) (*DeleteClientSecretAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56260,6 +59707,13 @@ func ParseSetClientSecretAnswer(rsp *http.Response) (*SetClientSecretAnswer, err
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56371,6 +59825,13 @@ func ParseCreateMachineKeyAnswer(rsp *http.Response) (*CreateMachineKeyAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56484,6 +59945,13 @@ func ParseSearchMachineKeysAnswer(rsp *http.Response) (*SearchMachineKeysAnswer,
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56581,6 +60049,13 @@ func ParseDeleteMachineKeyAnswer(rsp *http.Response) (*DeleteMachineKeyAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56694,6 +60169,13 @@ func ParseSearchUserMetadataAnswer(rsp *http.Response) (*SearchUserMetadataAnswe
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -56791,6 +60273,13 @@ func ParseDeleteUserMetadataAnswer(rsp *http.Response) (*DeleteUserMetadataAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -56903,6 +60392,13 @@ func ParseSetUserMetadataAnswer(rsp *http.Response) (*SetUserMetadataAnswer, err
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57023,6 +60519,13 @@ func ParseCreatePersonalAccessTokenAnswer(rsp *http.Response) (*CreatePersonalAc
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57135,6 +60638,13 @@ func ParseSearchPersonalAccessTokensAnswer(rsp *http.Response) (*SearchPersonalA
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57233,6 +60743,13 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57330,6 +60847,13 @@ func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, e
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57443,6 +60967,13 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57541,6 +61072,13 @@ func ParseResetInstanceFeaturesAnswer(rsp *http.Response) (*ResetInstanceFeature
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57638,6 +61176,13 @@ func ParseGetInstanceFeaturesAnswer(rsp *http.Response) (*GetInstanceFeaturesAns
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -57751,6 +61296,13 @@ func ParseSetInstanceFeaturesAnswer(rsp *http.Response) (*SetInstanceFeaturesAns
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57842,6 +61394,13 @@ func ParseResetSystemFeaturesAnswer(rsp *http.Response) (*ResetSystemFeaturesAns
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -57925,6 +61484,13 @@ func ParseGetSystemFeaturesAnswer(rsp *http.Response) (*GetSystemFeaturesAnswer,
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58031,6 +61597,13 @@ func ParseSetSystemFeaturesAnswer(rsp *http.Response) (*SetSystemFeaturesAnswer,
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58128,6 +61701,13 @@ func ParseListAuthenticatorsAnswer(rsp *http.Response) (*ListAuthenticatorsAnswe
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58248,6 +61828,13 @@ func ParseAddOTPEmailAnswer(rsp *http.Response) (*AddOTPEmailAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58345,6 +61932,13 @@ func ParseRemoveOTPEmailAnswer(rsp *http.Response) (*RemoveOTPEmailAnswer, error
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58457,6 +62051,13 @@ func ParseVerifyOTPEmailAnswer(rsp *http.Response) (*VerifyOTPEmailAnswer, error
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58577,6 +62178,13 @@ func ParseAddOTPSMSAnswer(rsp *http.Response) (*AddOTPSMSAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58674,6 +62282,13 @@ func ParseRemoveOTPSMSAnswer(rsp *http.Response) (*RemoveOTPSMSAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -58787,6 +62402,13 @@ func ParseVerifyOTPSMSAnswer(rsp *http.Response) (*VerifyOTPSMSAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58892,6 +62514,13 @@ func ParseAddTOTPAnswer(rsp *http.Response) (*AddTOTPAnswer, error) {
 		}
 		response.JSON429 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -58989,6 +62618,13 @@ func ParseRemoveTOTPAnswer(rsp *http.Response) (*RemoveTOTPAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal
@@ -59101,6 +62737,13 @@ func ParseVerifyTOTPAnswer(rsp *http.Response) (*VerifyTOTPAnswer, error) {
 			return nil, err
 		}
 		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest Internal

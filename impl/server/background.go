@@ -7,6 +7,7 @@ import (
 
 	"github.com/writ-id/writ/impl/api/instance"
 	"github.com/writ-id/writ/impl/core/background"
+	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 )
@@ -19,6 +20,10 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 		tasks.Moved = s.Dev.Clock.Changed
 	}
 	deliver := tasks.Add(s.messages.Task())
+	take, fan := tasks.Add(s.deliveries.Task()), tasks.Add(s.fanout.Task())
+	s.deliveries.Attach(take)
+	s.fanout.Attach(fan)
+	tasks.Add(delivery.Sweep(s.DB, s.Now, s.Deliveries))
 	if _, none := s.Sealer.(secret.NoKey); !none {
 		tasks.Add(s.keeper.Task())
 	}
@@ -30,12 +35,19 @@ func (s *Server) background(ctx context.Context, stop func()) (end func()) {
 	var all sync.WaitGroup
 	all.Go(func() { tasks.Run(ctx) })
 	all.Go(func() { s.public.Run(ctx) })
+	all.Go(func() { s.deliveries.Run(ctx) })
 	all.Go(func() {
 		s.DB.Listen(ctx, s.Logger, func(what string) {
-			if what != store.Messages {
+			switch what {
+			case store.Messages:
+				deliver()
+			case store.Deliveries:
+				take()
+			default:
 				s.memory.forget()
+				deliver()
+				fan() // there may be somebody who hears events
 			}
-			deliver()
 		})
 	})
 	return func() { stop(); all.Wait() }

@@ -21,8 +21,11 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/clock"
+	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
@@ -59,6 +62,9 @@ type Config struct {
 	// TokenEndpointAudience accepts assertions of clients whose audience is the token
 	// endpoint (SEC-054).
 	TokenEndpointAudience bool
+	// Deliveries limits how often and how long events are delivered; those that are 0 have
+	// their defaults.
+	Deliveries delivery.Limits
 	// Outgoing says where calls to addresses of tenants may go.
 	Outgoing outgoing.Config
 	// TLS is what to serve TLS with; nil when it ends elsewhere. With it net/http
@@ -107,6 +113,8 @@ type Server struct {
 	env        resource.Env
 	chain      *policy.Chain
 	executions *execution.Engine
+	fanout     *delivery.Fanout
+	deliveries *delivery.Worker
 	keeper     *signing.Keeper
 	memory     memory
 	public     *oidc.Server
@@ -161,6 +169,11 @@ func New(c Config) (*Server, error) {
 		DB: c.DB, Operations: services.operations, Sealer: c.Sealer, Caller: targets, Now: c.Now, NewID: c.NewID, Logger: c.Logger,
 	})
 	s.memory.of(s.executions.Drop)
+	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
+	s.deliveries = delivery.NewWorker(delivery.Config{
+		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call,
+		Target: func(row *db.Target) *webhook.Target { return execution.Target(c.Sealer, row) },
+	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
 	keys := &signing.Set{Keeper: s.keeper}
 	s.memory.of(keys.Drop)
@@ -181,6 +194,10 @@ func New(c Config) (*Server, error) {
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
 		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience,
+		Executions: s.executions, Rules: services.rules,
+		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
+			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)
+		},
 	})
 	s.memory.of(s.public.Forget)
 

@@ -27,6 +27,7 @@ import (
 	"github.com/writ-id/writ/impl/api/app"
 	"github.com/writ-id/writ/impl/api/audit"
 	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/api/delivery"
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/feature"
 	"github.com/writ-id/writ/impl/api/grant"
@@ -115,6 +116,7 @@ func (c common) others(env resource.Env) *Services {
 	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
+		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),

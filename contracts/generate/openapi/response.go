@@ -45,7 +45,8 @@ var refusals = []struct {
 }{
 	{http.StatusBadRequest, "BadRequest",
 		"The request is malformed or breaks a rule of this contract (INVALID_ARGUMENT), or the operation cannot run now, " +
-			"for example because its feature is switched off (FAILED_PRECONDITION, reason FEATURE_DISABLED).", nil, everyMethod},
+			"for example because its feature is switched off (FAILED_PRECONDITION, reason FEATURE_DISABLED) or because a target " +
+			"of an execution around it failed (reason EXECUTION_FAILED).", nil, everyMethod},
 	{http.StatusUnauthorized, "Unauthenticated", "The access token is missing, invalid, expired or of another tenant.",
 		fields[header]{{"WWW-Authenticate", header{"The challenge: Bearer, with the error of RFC 6750 when a token was sent.", true, &schema{Type: "string"}}}},
 		everyMethod},
@@ -106,8 +107,12 @@ func (g *generator) responses(m *method) fields[response] {
 			all.add(strconv.Itoa(refusal.status), response{Ref: "#/components/responses/" + refusal.name})
 		}
 	}
+	all.add("4XX", response{Ref: "#/components/responses/" + forwardedName})
 	return all
 }
+
+// forwardedName is the answer whose status a target of the tenant chose.
+const forwardedName = "Refused"
 
 // links returns the operations on one resource of the collection that m puts
 // resources into: they take the ID of its details.
@@ -136,5 +141,10 @@ func sharedResponses() fields[response] {
 			Content:     map[string]mediaType{jsonType: {Schema: &schema{Ref: schemaRef + statusName}}},
 		})
 	}
+	all.add(forwardedName, response{
+		Description: "A target of an execution on the request or the response refuses the call with a status of its own " +
+			"(reason EXECUTION_REFUSED). No other refusal has a status that is not named here.",
+		Content: map[string]mediaType{jsonType: {Schema: &schema{Ref: schemaRef + statusName}}},
+	})
 	return all
 }

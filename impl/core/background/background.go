@@ -133,6 +133,17 @@ func pause(every time.Duration, failures int) time.Duration {
 	return wait + time.Duration((rand.Float64()-0.5)/5*float64(wait))
 }
 
+// Backoff returns how long to wait after so many failures in a row, from 1: twice as long
+// each time, give or take a fifth, so that what failed together is not tried together.
+func Backoff(first, longest time.Duration, failures int) time.Duration {
+	wait := first
+	for i := 1; i < failures && wait < longest; i++ {
+		wait *= 2
+	}
+	wait = min(wait, longest)
+	return wait + time.Duration((rand.Float64()-0.5)/2.5*float64(wait))
+}
+
 // Sweeping is the task of deleting in batches what was over before now. sweep deletes
 // a batch at most and returns how many rows that were, of the table that had most.
 func Sweeping(what string, now func() time.Time, sweep func(ctx context.Context, before time.Time, batch int32) (int64, error)) Task {

@@ -9,9 +9,12 @@ import (
 // Position is a place in the commit order of all events. The zero Position is
 // before the first event.
 type Position struct {
-	xid      uint64
-	sequence int64
+	Xid      uint64
+	Sequence int64
 }
+
+// Of returns the position behind an event that was read.
+func Of(e *db.Event) Position { return Position{e.Xid, e.Sequence} }
 
 // Read returns up to limit events after the position, in an order that agrees
 // with the commit order, and the position behind them. Following the positions
@@ -19,11 +22,10 @@ type Position struct {
 // all that began after them, are left for a later call (REL-035).
 func Read(ctx context.Context, tx db.DBTX, after Position, limit int) ([]db.Event, Position, error) {
 	events, err := db.New().ReadEvents(ctx, tx, db.ReadEventsParams{
-		AfterXid: after.xid, AfterSequence: after.sequence, PageLimit: int32(limit),
+		AfterXid: after.Xid, AfterSequence: after.Sequence, PageLimit: int32(limit),
 	})
 	if err != nil || len(events) == 0 {
 		return nil, after, err
 	}
-	last := events[len(events)-1]
-	return events, Position{last.Xid, last.Sequence}, nil
+	return events, Of(&events[len(events)-1]), nil
 }

@@ -63,6 +63,11 @@ func (e *Engine) Of(ctx context.Context, instanceID string) (*Table, error) {
 	return e.tables.Get(ctx, instanceID, func(ctx context.Context) (*Table, error) { return e.load(ctx, instanceID) })
 }
 
+// Fresh returns the table of a tenant with all that was committed before.
+func (e *Engine) Fresh(ctx context.Context, instanceID string) (*Table, error) {
+	return e.load(ctx, instanceID)
+}
+
 // Drop forgets what is remembered.
 func (e *Engine) Drop() { e.tables.Drop() }
 

@@ -168,7 +168,6 @@ func (c *Client) transport() *http.Transport {
 		MaxIdleConns:           idlePerPool,
 		MaxIdleConnsPerHost:    idlePerPool,
 		IdleConnTimeout:        idleLifetime,
-		DisableCompression:     true, // what is said to be short may not grow here
-		Proxy:                  nil,  // the environment's is not meant for tenants
+		Proxy:                  nil, // the environment's is not meant for tenants
 	}
 }

@@ -152,7 +152,11 @@ func (t *Table[R, M]) event(ctx context.Context, row *R, payload event.Payload) 
 // that are columns are filled from it.
 func (t *Table[R, M]) Create(ctx context.Context, row *R, payload event.Payload) (*object.Details, error) {
 	if !t.model.Facts().RememberedNew {
-		return t.CreateIn(ctx, t.DB.Conn(), row, payload)
+		details, err := t.CreateIn(ctx, t.DB.Conn(), row, payload)
+		if err == nil {
+			t.DB.Committed()
+		}
+		return details, err
 	}
 	var details *object.Details
 	err := t.DB.InTx(ctx, func(tx pgx.Tx) (err error) {

@@ -12,12 +12,13 @@ import (
 
 // What a notification is about.
 const (
-	Everything = ""         // any of it: what nodes remember may be old
-	Messages   = "messages" // there are messages to deliver
+	Everything = ""           // any of it: what nodes remember may be old
+	Messages   = "messages"   // there are messages to deliver
+	Deliveries = "deliveries" // there are events to deliver
 )
 
 // Listen calls changed whenever a node changed what nodes remember (the query
-// NotifyChange) or queued a message, until ctx ends. A lost connection is made
+// NotifyChange) or queued a message or a delivery, until ctx ends. A lost connection is made
 // again; changed is called then too, because a notification may have been missed. Behind a pooler
 // in transaction mode notifications do not arrive at all: they only shorten the
 // maximum age of what is remembered, they do not replace it.

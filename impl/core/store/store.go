@@ -39,8 +39,18 @@ type DB struct {
 	Search *pgxpool.Pool
 	// Searches shares its connections among tenants.
 	Searches *fair.Gate
+	// Changed, if not nil, hears that this node committed something, which may have events.
+	// It is set before the DB is used, and returns at once.
+	Changed func()
 
 	tx pgx.Tx // of In
+}
+
+// Committed says that something was committed on the pool that InTx did not see.
+func (db *DB) Committed() {
+	if db.Changed != nil && db.tx == nil {
+		db.Changed()
+	}
 }
 
 // In returns a DB on which everything runs in tx, so that many commands are one: all of
@@ -171,7 +181,11 @@ func (db *DB) inTx(ctx context.Context, fn func(pgx.Tx) error) error {
 	if err := fn(tx); err != nil {
 		return err
 	}
-	return tx.Commit(ctx)
+	err = tx.Commit(ctx)
+	if err == nil {
+		db.Committed()
+	}
+	return err
 }
 
 // Conn returns what a command or a read by key runs on: the pool, or the

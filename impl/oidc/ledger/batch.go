@@ -91,3 +91,14 @@ func (b *batcher[T]) flush(ctx context.Context, batch []*entry[T]) {
 		}
 	}
 }
+
+// told returns write, which tells of its commits: there are events among them.
+func told[T any](s *Ledger, write func(context.Context, []T) error) func(context.Context, []T) error {
+	return func(ctx context.Context, batch []T) error {
+		err := write(ctx, batch)
+		if err == nil {
+			s.DB.Committed()
+		}
+		return err
+	}
+}

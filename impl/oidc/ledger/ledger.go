@@ -36,8 +36,8 @@ type Ledger struct {
 // New returns a Ledger over env.
 func New(env resource.Env, logger *slog.Logger) *Ledger {
 	s := &Ledger{Env: env, queries: db.New(), overdue: newOverdue(logger)}
-	s.audit, s.revoked = newBatcher(s.writeEvents), newBatcher(s.writeRevocations)
-	s.grants, s.rotations = newBatcher(s.writeGrants), newBatcher(s.writeRotations)
+	s.audit, s.revoked = newBatcher(told(s, s.writeEvents)), newBatcher(told(s, s.writeRevocations))
+	s.grants, s.rotations = newBatcher(told(s, s.writeGrants)), newBatcher(told(s, s.writeRotations))
 	return s
 }
 

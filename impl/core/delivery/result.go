@@ -1,0 +1,215 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/writ-id/writ/gen/db"
+	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	"github.com/writ-id/writ/impl/core/background"
+	"github.com/writ-id/writ/impl/core/store"
+	"github.com/writ-id/writ/impl/core/webhook"
+)
+
+// States and reasons, as they are stored.
+const (
+	delivered = int16(actionv3.DeliveryState_DELIVERY_STATE_DELIVERED)
+	failed    = int16(actionv3.DeliveryState_DELIVERY_STATE_FAILED)
+	dead      = int16(actionv3.DeliveryState_DELIVERY_STATE_DEAD)
+
+	tooOften = int16(actionv3.DeadReason_DEAD_REASON_ATTEMPTS)
+	tooOld   = int16(actionv3.DeadReason_DEAD_REASON_AGE)
+	unwanted = int16(actionv3.DeadReason_DEAD_REASON_GONE)
+)
+
+// result is what came of a delivery.
+type result struct {
+	pump          *pump
+	id            string
+	lane          Lane
+	state, reason int16
+	next          time.Time     // of another attempt
+	rest          time.Duration // that the target wants from all
+
+	attempted     bool
+	number        int32
+	date          time.Time
+	took          time.Duration
+	status        int
+	answer, error string
+	headers       string // JSON
+}
+
+const (
+	// maxAnswer is how much of an answer is kept, maxError of an error.
+	maxAnswer, maxError = 4 << 10, 500
+	// maxRecorded bounds one transaction.
+	maxRecorded = 256
+	// statementLimit is how long one may take.
+	statementLimit = 20 * time.Second
+)
+
+// judge says what comes of an answer to an attempt, the how-manieth since the delivery
+// was queued.
+func (r *result) judge(answer *webhook.Answer, err error, attempt int, queued time.Time, limits Limits) {
+	r.took, r.status, r.headers = answer.Took, answer.Status, headersOf(answer.Sent)
+	r.answer = storable(string(answer.Body[:min(len(answer.Body), maxAnswer)]), maxAnswer)
+	switch {
+	case err != nil:
+		r.error = storable(err.Error(), maxError)
+	case answer.Status >= 200 && answer.Status <= 299:
+		r.state = delivered
+		return
+	case answer.Status == http.StatusGone:
+		r.state, r.reason, r.error = dead, unwanted, "the target wants no more of this: 410 Gone"
+		return
+	default:
+		r.error = fmt.Sprintf("the answer has the status %d", answer.Status)
+		if answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable {
+			r.rest = answer.RetryAfter
+		}
+	}
+	r.next = r.date.Add(max(background.Backoff(firstPause, longestPause, attempt), min(answer.RetryAfter, longestPause)))
+	switch {
+	case attempt >= limits.Attempts:
+		r.state, r.reason = dead, tooOften
+	case !r.next.Before(queued.Add(limits.Age)):
+		r.state, r.reason = dead, tooOld
+	default:
+		r.state = failed
+	}
+}
+
+// headersOf returns headers as a JSON object of texts.
+func headersOf(sent http.Header) string {
+	flat := make(map[string]string, len(sent))
+	for name, values := range sent {
+		flat[name] = storable(strings.Join(values, ", "), maxAnswer)
+	}
+	text, _ := json.Marshal(flat) // texts
+	return string(text)
+}
+
+// storable is what of a text the database can keep: UTF-8 without NUL, not too long.
+func storable(text string, most int) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+	for len(text) > most {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
+}
+
+// record notes what came of calls, all that wait in one transaction, until ctx ends.
+func (w *Worker) record(ctx context.Context) {
+	batch := make([]*result, 0, maxRecorded)
+	for {
+		select {
+		case r := <-w.results:
+			batch = append(batch[:0], r)
+		case <-ctx.Done():
+			return
+		}
+		for more := true; more && len(batch) < maxRecorded; {
+			select {
+			case r := <-w.results:
+				batch = append(batch, r)
+			default:
+				more = false
+			}
+		}
+		w.recordAll(ctx, batch)
+		for _, r := range batch {
+			r.pump.done <- r
+		}
+	}
+}
+
+// recordAll writes a batch, again and again until the database takes it: what was
+// delivered is not sent again because of an outage. What others have by then is theirs.
+func (w *Worker) recordAll(ctx context.Context, batch []*result) {
+	for failures := 1; ; failures++ {
+		err := w.write(ctx, batch)
+		if err == nil {
+			return
+		}
+		if failures&(failures-1) == 0 {
+			w.Logger.WarnContext(ctx, "noting deliveries", "failures", failures, "err", store.Explain(err))
+		}
+		select {
+		case <-time.After(time.Duration(rand.Int64N(int64(min(failures, 20))) * int64(50*time.Millisecond))):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (w *Worker) write(ctx context.Context, batch []*result) error {
+	ctx, cancel := context.WithTimeout(ctx, statementLimit)
+	defer cancel()
+	keys := map[Key]bool{}
+	for _, r := range batch {
+		keys[r.pump.key] = true
+	}
+	lock := db.LockDeliveryQueuesParams{}
+	for _, key := range sorted(keys) {
+		lock.InstanceIds, lock.Targets = append(lock.InstanceIds, key.InstanceID), append(lock.Targets, key.Target)
+	}
+	return pgx.BeginFunc(ctx, w.DB.Pool, func(tx pgx.Tx) error {
+		q := db.New()
+		queues, err := q.LockDeliveryQueues(ctx, tx, lock)
+		if err != nil {
+			return err
+		}
+		leases := make(map[Key]string, len(queues))
+		for _, queue := range queues {
+			leases[Key{queue.InstanceID, queue.Target}] = *queue.LeasedBy
+		}
+		ours := slices.DeleteFunc(slices.Clone(batch), func(r *result) bool { return leases[r.pump.key] != r.pump.lease })
+		return note(ctx, tx, w.Now(), ours)
+	})
+}
+
+// note writes results whose queues are locked.
+func note(ctx context.Context, tx pgx.Tx, now time.Time, results []*result) error {
+	if len(results) == 0 {
+		return nil
+	}
+	ended := db.EndAttemptsParams{Now: now}
+	var made db.AddDeliveryAttemptsParams
+	var lanes Lanes
+	for _, r := range results {
+		attempts := int32(0)
+		if r.attempted {
+			attempts = 1
+			made.InstanceIds, made.Deliveries, made.Numbers = append(made.InstanceIds, r.lane.InstanceID), append(made.Deliveries, r.id), append(made.Numbers, r.number)
+			made.Dates, made.Tooks, made.Statuses = append(made.Dates, r.date), append(made.Tooks, int64(r.took)), append(made.Statuses, int32(r.status))
+			made.Answers, made.Errors, made.Headers = append(made.Answers, r.answer), append(made.Errors, r.error), append(made.Headers, r.headers)
+		}
+		ended.InstanceIds, ended.Ids = append(ended.InstanceIds, r.lane.InstanceID), append(ended.Ids, r.id)
+		ended.States, ended.DeadReasons = append(ended.States, r.state), append(ended.DeadReasons, r.reason)
+		ended.Attempts, ended.NextAttempts = append(ended.Attempts, attempts), append(ended.NextAttempts, r.next)
+		if r.state != failed {
+			lanes.Add(r.lane)
+		}
+	}
+	q := db.New()
+	if len(made.Deliveries) > 0 {
+		if err := q.AddDeliveryAttempts(ctx, tx, made); err != nil {
+			return err
+		}
+	}
+	if err := q.EndAttempts(ctx, tx, ended); err != nil {
+		return err
+	}
+	return lanes.Release(ctx, tx, now)
+}

@@ -1,0 +1,169 @@
+-- name: LockDeliveryCursor :one
+-- Who holds it is the fan-out. Transactions are numbered by the cluster: when the database
+-- was restored into another one, where the cursor stands is no place.
+SELECT c.xid, c.sequence, c.position, c.is_heard, c.version, (c.xid > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign
+FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE;
+
+-- name: SkipEvents :one
+-- While nobody hears events, they are passed over up to the first one of an execution,
+-- from which on somebody may. An idle system writes nothing. No row: there is nothing new.
+WITH first AS (
+    SELECT e.xid, e.sequence FROM events e, delivery_cursor c
+    WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < pg_snapshot_xmin(pg_current_snapshot()) AND e.aggregate_type = 'execution'
+    ORDER BY e.xid, e.sequence LIMIT 1
+)
+UPDATE delivery_cursor c SET
+    xid = coalesce((SELECT f.xid FROM first f), pg_snapshot_xmin(pg_current_snapshot())), sequence = coalesce((SELECT f.sequence - 1 FROM first f), 0),
+    is_heard = EXISTS (SELECT FROM first) OR EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'), version = c.version + 1
+WHERE c.instance_id = '' AND (
+    EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (c.xid, c.sequence) AND e.xid < pg_snapshot_xmin(pg_current_snapshot()))
+    OR EXISTS (SELECT FROM executions x WHERE x.condition_type = 'event'))
+RETURNING c.is_heard;
+
+-- name: RestartDeliveryCursor :exec
+UPDATE delivery_cursor SET xid = pg_snapshot_xmin(pg_current_snapshot()), sequence = 0, version = version + 1 WHERE instance_id = '';
+
+-- name: MoveDeliveryCursor :exec
+UPDATE delivery_cursor SET xid = @xid, sequence = @sequence, position = @position, is_heard = @is_heard, version = @version WHERE instance_id = '';
+
+-- name: EventsAreHeldBack :one
+-- Whether there are events that a running transaction keeps from being read.
+SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint))::bool;
+
+-- name: HearingInstances :many
+SELECT DISTINCT instance_id FROM executions WHERE condition_type = 'event';
+
+-- name: AddToDeliveryQueues :exec
+-- In their order, as everybody locks them.
+INSERT INTO delivery_queues AS q (instance_id, target, due_at, version, failures)
+SELECT n.instance_id, n.target, @now::timestamptz, 1, 0
+FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target) n
+ORDER BY 1, 2
+ON CONFLICT ON CONSTRAINT delivery_queues_pkey DO UPDATE SET version = q.version + 1, due_at = least(q.due_at, excluded.due_at);
+
+-- name: QueueDeliveries :exec
+-- Those that are the first of their object in the batch are due, unless the target has
+-- still to get an older one.
+INSERT INTO deliveries (instance_id, id, target, execution, delivered_type, delivered_sequence, object_type, object_id, position, body, next_attempt,
+    state, dead_reason, attempts, all_attempts, queued_date, sequence, creation_date, change_date)
+SELECT n.instance_id, n.id, n.target, n.execution, n.delivered_type, n.delivered_sequence, n.object_type, n.object_id, n.position, n.body,
+    CASE WHEN n.is_first AND NOT EXISTS (
+        SELECT FROM deliveries d WHERE d.instance_id = n.instance_id AND d.target = n.target AND d.object_type = n.object_type AND d.object_id = n.object_id AND d.state IN (1, 3)
+    ) THEN @now::timestamptz END,
+    1, 0, 0, 0, @now::timestamptz, n.delivered_sequence, @now::timestamptz, @now::timestamptz
+FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@targets::text[]) AS target, unnest(@executions::text[]) AS execution,
+    unnest(@types::text[]) AS delivered_type, unnest(@sequences::bigint[]) AS delivered_sequence, unnest(@object_types::text[]) AS object_type,
+    unnest(@object_ids::text[]) AS object_id, unnest(@positions::bigint[]) AS position, unnest(@bodies::text[]) AS body, unnest(@are_first::bool[]) AS is_first) n;
+
+-- name: NotifyDeliveries :exec
+SELECT pg_notify('writ_changed', 'deliveries');
+
+-- name: LeaseDeliveryQueues :many
+-- Takes the queues of targets that are due, those first that were first, but of no
+-- instance that has its share of the node already.
+UPDATE delivery_queues q SET leased_by = concat_ws('/', @lease::text, q.instance_id, q.target), lease_end = clock_timestamp() + make_interval(secs => @seconds::float8)
+WHERE (q.instance_id, q.target) IN (
+    SELECT d.instance_id, d.target FROM delivery_queues d
+    WHERE d.due_at <= @now::timestamptz AND (d.lease_end IS NULL OR d.lease_end < clock_timestamp()) AND d.instance_id <> ALL (@full_instances::text[])
+    ORDER BY d.due_at FOR UPDATE SKIP LOCKED LIMIT @page_limit::int)
+RETURNING q.instance_id, q.target, q.version, q.failures, q.leased_by;
+
+-- name: RenewDeliveryLeases :many
+-- What it does not return belongs to others by now.
+UPDATE delivery_queues q SET lease_end = clock_timestamp() + make_interval(secs => @seconds::float8)
+WHERE q.leased_by = ANY (@leases::text[])
+RETURNING q.leased_by;
+
+-- name: HeldDeliveryQueues :many
+SELECT q.instance_id, q.target, q.leased_by, q.version FROM delivery_queues q WHERE q.leased_by = ANY (@leases::text[]);
+
+-- name: ReadyDeliveries :many
+SELECT d.id, d.object_type, d.object_id, d.attempts, d.all_attempts, d.queued_date, d.body FROM deliveries d
+WHERE d.instance_id = @instance_id AND d.target = @target AND d.next_attempt <= @now::timestamptz AND d.id <> ALL (@flying::text[])
+ORDER BY d.next_attempt, d.position LIMIT @page_limit::int;
+
+-- name: LockDeliveryQueues :many
+-- Locks queues that are still leased, in the order in which everybody locks them.
+SELECT q.instance_id, q.target, q.leased_by FROM delivery_queues q
+WHERE (q.instance_id, q.target) IN (SELECT unnest(@instance_ids::text[]), unnest(@targets::text[])) AND q.leased_by IS NOT NULL
+ORDER BY q.instance_id, q.target FOR NO KEY UPDATE;
+
+-- name: AddDeliveryAttempts :exec
+INSERT INTO delivery_attempts (instance_id, delivery, number, date, took_nanos, status, answer, error, headers)
+SELECT unnest(@instance_ids::text[]), unnest(@deliveries::text[]), unnest(@numbers::int[]), unnest(@dates::timestamptz[]), unnest(@tooks::bigint[]),
+    unnest(@statuses::int[]), unnest(@answers::text[]), unnest(@errors::text[]), unnest(@headers::text[])::jsonb
+ON CONFLICT DO NOTHING;
+
+-- name: EndAttempts :exec
+UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
+    next_attempt = CASE WHEN n.state = 3 THEN n.next_attempt END, change_date = @now::timestamptz
+FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@states::smallint[]) AS state, unnest(@dead_reasons::smallint[]) AS dead_reason,
+    unnest(@attempts::int[]) AS attempts, unnest(@next_attempts::timestamptz[]) AS next_attempt) n
+WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state IN (1, 3);
+
+-- name: FreeLanes :many
+-- Of which objects the targets have nothing still to get.
+SELECT l.nr::int AS nr FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@object_types::text[]) AS object_type,
+    unnest(@object_ids::text[]) AS object_id, unnest(@nrs::int[]) AS nr) l
+WHERE NOT EXISTS (SELECT FROM deliveries d
+    WHERE d.instance_id = l.instance_id AND d.target = l.target AND d.object_type = l.object_type AND d.object_id = l.object_id AND d.state IN (1, 3));
+
+-- name: ReleaseLanes :exec
+-- Makes the oldest due that is to be got of each object.
+UPDATE deliveries d SET next_attempt = @now::timestamptz
+FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@object_types::text[]) AS object_type, unnest(@object_ids::text[]) AS object_id) l
+    CROSS JOIN LATERAL (
+        SELECT o.instance_id, o.id, o.next_attempt FROM deliveries o
+        WHERE o.instance_id = l.instance_id AND o.target = l.target AND o.object_type = l.object_type AND o.object_id = l.object_id AND o.state IN (1, 3)
+        ORDER BY o.position LIMIT 1) next
+WHERE next.next_attempt IS NULL AND d.instance_id = next.instance_id AND d.id = next.id;
+
+-- name: ReleaseDeliveryQueue :execrows
+-- Gives a queue back in which nothing is due, unless something was put into it meanwhile.
+UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = @failures::int,
+    due_at = (SELECT min(d.next_attempt) FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt IS NOT NULL)
+WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text AND q.version = @version
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt <= @now::timestamptz);
+
+-- name: PauseDeliveryQueue :exec
+-- Gives a queue back that is to be left alone until then; but not when its target is gone.
+UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = @failures::int,
+    due_at = CASE WHEN q.due_at = '-infinity' THEN q.due_at ELSE @due_at::timestamptz END
+WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text;
+
+-- name: EndQueue :execrows
+-- Ends some deliveries to a target that is gone.
+UPDATE deliveries e SET state = 4, dead_reason = 4, next_attempt = NULL, change_date = @now::timestamptz
+WHERE e.instance_id = @instance_id AND e.id IN (
+    SELECT d.id FROM deliveries d JOIN delivery_queues q ON q.instance_id = d.instance_id AND q.target = d.target AND q.leased_by = @lease::text
+    WHERE d.instance_id = @instance_id AND d.target = @target AND d.state IN (1, 3) LIMIT @batch::int FOR NO KEY UPDATE OF q);
+
+-- name: DeleteDeliveryQueue :execrows
+DELETE FROM delivery_queues q WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text AND q.version = @version;
+
+-- name: ReplayDeliveries :execrows
+-- What failed is due already, or was to be later.
+UPDATE deliveries d SET state = 1, dead_reason = 0, attempts = 0, queued_date = @now::timestamptz, change_date = @now::timestamptz,
+    next_attempt = CASE WHEN d.state = 3 THEN @now::timestamptz END
+WHERE d.instance_id = @instance_id AND d.id = ANY (@ids::text[]) AND d.state <> 1;
+
+-- name: ExistingTargets :many
+-- Which targets exist; they cannot be deleted before this transaction ends.
+SELECT id FROM targets WHERE instance_id = @instance_id AND id = ANY (@ids::text[]) ORDER BY id FOR KEY SHARE;
+
+-- name: AttemptsOfDelivery :many
+SELECT * FROM delivery_attempts WHERE instance_id = @instance_id AND delivery = @delivery ORDER BY number;
+
+-- name: SweepDeliveries :one
+-- Deletes some deliveries that ended, of those that were queued before a time.
+WITH old AS (
+    SELECT o.instance_id, o.id FROM instances i CROSS JOIN LATERAL (
+        SELECT d.instance_id, d.id FROM deliveries d WHERE d.instance_id = i.id AND d.creation_date < @before::timestamptz AND d.change_date < @before::timestamptz AND d.state IN (2, 4)
+        ORDER BY d.creation_date LIMIT @batch::int) o
+    LIMIT @batch::int
+), attempts AS (
+    DELETE FROM delivery_attempts a USING old WHERE a.instance_id = old.instance_id AND a.delivery = old.id
+), deleted AS (
+    DELETE FROM deliveries d USING old WHERE d.instance_id = old.instance_id AND d.id = old.id RETURNING 1
+)
+SELECT count(*) FROM deleted;
