@@ -12,9 +12,9 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
+	"github.com/writ-id/writ/gen/db"
 	eventv3 "github.com/writ-id/writ/gen/proto/writ/event/v3alpha"
-	"github.com/writ-id/writ/impl/core/execution"
+	"github.com/writ-id/writ/impl/core/delivery"
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/webhook"
 )
@@ -56,11 +56,11 @@ func (l *Listener) deliver(ctx context.Context, instance string, text json.RawMe
 	target := &webhook.Target{InstanceID: instance, ID: "listen", URL: l.To, Timeout: l.Timeout, Keys: []webhook.Key{{Secret: l.Key}}}
 	message := &webhook.Message{
 		ID: instance + "-" + strconv.FormatUint(event.GetSequence(), 10), Traceparent: webhook.Traceparent(""),
-		Body: (&actionv3.EventPayload{
-			InstanceId: instance, Sequence: event.GetSequence(), AggregateType: event.GetAggregateType(), AggregateId: event.GetAggregateId(),
-			EventType: event.GetType(), EventPayload: payload, UserId: event.GetCreator(), ResourceOwner: event.GetResourceOwner().GetId(),
-			CreatedAt: event.GetCreationDate(), Version: execution.EventVersion,
-		}).AppendJSON(nil),
+		Body: delivery.Body(&db.Event{
+			InstanceID: instance, Sequence: int64(event.GetSequence()), AggregateType: event.GetAggregateType(), AggregateID: event.GetAggregateId(),
+			EventType: event.GetType(), Payload: payload, Creator: event.GetCreator(), OwnerID: event.GetResourceOwner().GetId(),
+			CreatedAt: event.GetCreationDate().AsTime(),
+		}),
 	}
 	for pause, left := time.Second, l.Retries; ; pause, left = min(2*pause, time.Minute), left-1 {
 		answer, err := l.caller.Call(ctx, target, message)

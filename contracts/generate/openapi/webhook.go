@@ -66,7 +66,8 @@ func (g *generator) webhooks(files *protoregistry.Files, events fields[protorefl
 	var all fields[map[string]*webhook]
 	for _, event := range events {
 		text := comment(event.value)
-		if rest, ok := strings.CutPrefix(text, string(event.value.Name())+" is appended "); ok {
+		if rest, ok := strings.CutPrefix(text, string(event.value.Name())+" is appended"); ok {
+			rest = strings.TrimLeft(rest, " ,")
 			text = strings.ToUpper(rest[:1]) + rest[1:]
 		}
 		first, rest := summary(text)
