@@ -135,6 +135,23 @@ func TestSEC254_ConnectionsAreKeptForOnePoolOnly(t *testing.T) {
 	}
 }
 
+func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
+	t.Parallel()
+	proto := make(chan string, 1)
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { proto <- r.Proto }))
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	client := local()
+	client.Trust(secure.Certificate())
+	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, []byte("body")); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-proto; got != "HTTP/2.0" {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestSEC254_AnAnswerIsNotLongerThanItsLimit(t *testing.T) {
 	t.Parallel()
 	a := newAsked(t, func(w http.ResponseWriter, _ *http.Request) {
