@@ -6,6 +6,7 @@ package outgoing
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,7 @@ type Client struct {
 	dialer   *net.Dialer
 	http     *http.Client // of single calls
 	pools    pools
+	tls      *tls.Config // nil is the default
 }
 
 // ErrForbidden is the error of an address that must not be called. It does not

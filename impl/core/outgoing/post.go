@@ -169,5 +169,6 @@ func (c *Client) transport() *http.Transport {
 		MaxIdleConnsPerHost:    idlePerPool,
 		IdleConnTimeout:        idleLifetime,
 		Proxy:                  nil, // the environment's is not meant for tenants
+		TLSClientConfig:        c.tls,
 	}
 }
