@@ -19,7 +19,7 @@ const (
 	// maxPools is how many addresses connections are kept to; those that were used
 	// longest ago make room.
 	maxPools     = 1000
-	idlePerPool  = 8
+	idlePerPool  = 32
 	idleLifetime = 60 * time.Second
 )
 
