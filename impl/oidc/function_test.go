@@ -237,6 +237,17 @@ func TestFunctionsAddClaimsOnEveryRoad(t *testing.T) {
 			t.Errorf("%s: the grants are %v", one.name, grants)
 		}
 	}
+	// Tokens with claims of others are good where tokens are.
+	mixed := w.a.signedIn("alice").tokens("jwtweb", "openid")
+	if _, body := claims(mixed.text("access_token")); body["tier"] == nil {
+		t.Error("a token without them")
+	}
+	if !w.a.active("api", mixed.text("access_token")) || w.a.userinfo(mixed.text("access_token")).Status != http.StatusOK {
+		t.Error("an access token with claims of others is not good")
+	}
+	if got := w.a.exchange("web", "subject_token", mixed.text("id_token"), "subject_token_type", typeID); got.Status != http.StatusOK {
+		t.Errorf("an ID token with claims of others: got %d %s", got.Status, got.Text)
+	}
 	// What was set is there, as everybody sets it; a value that was there already is no event.
 	id := w.a.users["alice"].ID
 	for key, want := range map[string]string{"seen": "yes", "tier": "silver", "b": "b"} {
