@@ -19,7 +19,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 30m
 
-.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-oauth clean needs-go
+.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-executions bench-oauth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -104,11 +104,15 @@ breaking: $(BIN)/buf $(BIN)/oasdiff
 # Both want a quiet machine. ROWS=100000 and SECONDS=1 REPEATS=1 are the quick
 # versions; ONLY=refresh measures the scenarios whose names match, SIDES=writ or
 # SIDES=peer one of the two.
+# How many calls that executions may concern.
+CALLS ?= 8000
 ROWS ?= 100000,1000000
 SECONDS ?= 5
 REPEATS ?= 3
 BENCH = WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ $(GO) test -v -count=1 -timeout 90m
-bench: bench-resources bench-oauth
+bench: bench-resources bench-executions bench-oauth
+bench-executions: build
+	@WRIT_TEST_BENCH_EXECUTIONS=$(CALLS) $(BENCH) -run TestExecutions ./conformance/load
 bench-resources: build
 	@WRIT_TEST_BENCH_ROWS=$(ROWS) $(BENCH) -run TestBenchmark ./conformance/load
 # bash counts SECONDS itself, so it gets them under another name.

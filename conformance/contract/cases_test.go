@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/conformance/harness"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 )
 
 // answered are the operations that were answered with what they are for, by path.

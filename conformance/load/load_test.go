@@ -27,9 +27,10 @@ import (
 
 // The benchmarks run only when asked for: they take minutes and a quiet machine.
 // WRIT_TEST_BENCH_ROWS lists the table sizes, for example "100000,1000000";
+// WRIT_TEST_BENCH_EXECUTIONS is how many calls to make that executions may concern;
 // WRIT_TEST_BENCH_SECONDS is how long to measure the OAuth endpoints each time.
 func TestMain(m *testing.M) {
-	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" && os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" {
+	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" && os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" && os.Getenv("WRIT_TEST_BENCH_EXECUTIONS") == "" {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

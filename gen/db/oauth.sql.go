@@ -134,6 +134,38 @@ func (q *Queries) AddGrants(ctx context.Context, db DBTX, arg AddGrantsParams) (
 	return items, nil
 }
 
+const functionFacts = `-- name: FunctionFacts :one
+SELECT u.creation_date,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('key', m.id, 'value', translate(encode(m.value, 'base64'), E'\n', ''))) FROM (
+        SELECT m.id, m.value FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id ORDER BY m.id LIMIT 1000) m), '[]')::jsonb AS metadata,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('id', g.id, 'org_id', g.org_id, 'project_id', g.project_id, 'project_grant_id', coalesce(g.project_grant_id, ''), 'roles', g.role_keys)) FROM (
+        SELECT g.instance_id, g.id, g.org_id, g.user_id, g.project_id, g.project_grant_id, g.role_keys, g.state, g.sequence, g.creation_date, g.change_date FROM user_grants g
+        JOIN projects p ON p.instance_id = g.instance_id AND p.id = g.project_id AND p.state = 1
+        LEFT JOIN project_grants pg ON pg.instance_id = g.instance_id AND pg.id = g.project_grant_id
+        WHERE g.instance_id = u.instance_id AND g.user_id = u.id AND g.state = 1 AND (g.project_grant_id IS NULL OR pg.state = 1)
+        ORDER BY g.id LIMIT 1000) g), '[]')::jsonb AS grants
+FROM users u WHERE u.instance_id = $1 AND u.id = $2
+`
+
+type FunctionFactsParams struct {
+	InstanceID string `db:"instance_id"`
+	UserID     string `db:"user_id"`
+}
+
+type FunctionFactsRow struct {
+	CreationDate time.Time       `db:"creation_date"`
+	Metadata     json.RawMessage `db:"metadata"`
+	Grants       json.RawMessage `db:"grants"`
+}
+
+// What functions are told of a user beside the subject of a token.
+func (q *Queries) FunctionFacts(ctx context.Context, db DBTX, arg FunctionFactsParams) (FunctionFactsRow, error) {
+	row := db.QueryRow(ctx, functionFacts, arg.InstanceID, arg.UserID)
+	var i FunctionFactsRow
+	err := row.Scan(&i.CreationDate, &i.Metadata, &i.Grants)
+	return i, err
+}
+
 const mayUseProject = `-- name: MayUseProject :one
 SELECT ((NOT $1::bool OR EXISTS (
         SELECT FROM user_grants ug LEFT JOIN project_grants pg ON pg.instance_id = ug.instance_id AND pg.id = ug.project_grant_id

@@ -1538,12 +1538,6 @@ type APIConfigOutput struct {
 // AccessTokenType AccessTokenType is the form of access tokens.
 type AccessTokenType string
 
-// ActionV3AlphaEventTypeFilter EventTypeFilter is met by what is about events of one name.
-type ActionV3AlphaEventTypeFilter struct {
-	// Type The name, for example user.human.added.
-	Type string `json:"type"`
-}
-
 // ActivateAppReply ActivateAppResponse is the response of ActivateApp.
 type ActivateAppReply struct {
 	// Details Sequence and date of the change.
@@ -2295,7 +2289,7 @@ type DeliverySearchFilter struct {
 	CreationDate *TimestampFilter `json:"creationDate,omitempty"`
 
 	// EventType By the name of the event.
-	EventType *ActionV3AlphaEventTypeFilter `json:"eventType,omitempty"`
+	EventType *EventTypeFilter `json:"eventType,omitempty"`
 
 	// InIds By a list of IDs.
 	InIds *InIDsFilter `json:"inIds,omitempty"`
@@ -2469,7 +2463,7 @@ type EventSearchFilter struct {
 	Sequence *EventSequenceFilter `json:"sequence,omitempty"`
 
 	// Type By what happened.
-	Type *EventV3AlphaEventTypeFilter `json:"type,omitempty"`
+	Type *EventTypesFilter `json:"type,omitempty"`
 }
 
 // EventSequenceFilter EventSequenceFilter is met by the events of a range, both ends included.
@@ -2481,8 +2475,14 @@ type EventSequenceFilter struct {
 	AtMost *string `json:"atMost,omitempty"`
 }
 
-// EventV3AlphaEventTypeFilter EventTypeFilter is met by the events of some types.
-type EventV3AlphaEventTypeFilter struct {
+// EventTypeFilter EventTypeFilter is met by what is about events of one name.
+type EventTypeFilter struct {
+	// Type The name, for example user.human.added.
+	Type string `json:"type"`
+}
+
+// EventTypesFilter EventTypesFilter is met by the events of some types.
+type EventTypesFilter struct {
 	// Types Types, or groups of them: user.human.* is every type below user.human. What no event is called is met by none.
 	Types []string `json:"types"`
 }

@@ -5,6 +5,7 @@
 //	metadata                                discovery document, keys
 //	authorize  token  introspect  userinfo  logout     the endpoints
 //	issue  access  ledger                   makes tokens, reads them, writes what becomes of them
+//	function                                what targets of the tenant add to it
 //	claims                                  what is told of a user
 //	subject                                 what a token is about, as it is now
 //	client                                  who uses the endpoints, and how they prove it
@@ -21,8 +22,10 @@ import (
 	"time"
 
 	"github.com/writ-id/writ/gen/oauth"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/cache"
+	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/signing"
 	sealed "github.com/writ-id/writ/impl/core/token"
@@ -30,6 +33,7 @@ import (
 	"github.com/writ-id/writ/impl/oidc/authorize"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/function"
 	"github.com/writ-id/writ/impl/oidc/introspect"
 	"github.com/writ-id/writ/impl/oidc/issue"
 	"github.com/writ-id/writ/impl/oidc/ledger"
@@ -49,6 +53,12 @@ type Config struct {
 	Roles   *policy.Roles
 	Keys    *signing.Set
 	Box     *sealed.Box
+	// Executions are what tenants have called.
+	Executions *execution.Engine
+	// Rules are those of the contract.
+	Rules *policy.Validator
+	// SetMetadata sets entries of the metadata of a user, in one transaction.
+	SetMetadata func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error
 	// TokenEndpointAudience accepts assertions of clients that name the token
 	// endpoint instead of the issuer, as RFC 7523 had it (SEC-054).
 	TokenEndpointAudience bool
@@ -89,14 +99,15 @@ func New(c Config) *Server {
 	clients := client.NewDirectory(c.DB, c.TokenEndpointAudience)
 	subjects := subject.NewReader(c.DB, clients)
 	tokens := &access.Reader{DB: c.DB, Box: c.Box, Keys: c.Keys, Clients: clients}
-	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID}
+	functions := &function.Functions{DB: c.DB, Engine: c.Executions, Rules: c.Rules, Subjects: subjects, SetMetadata: c.SetMetadata}
+	issuer := &issue.Issuer{Box: c.Box, Keys: c.Keys, NewID: c.NewID, Functions: functions}
 	written := ledger.New(c.Env.Env, c.Logger)
 	return &Server{
 		metadataEndpoint:   &metadata.Endpoint{Env: env, Enabled: c.Enabled, Keys: c.Keys},
 		authorizeEndpoint:  &authorize.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
 		tokenEndpoint:      &token.Endpoint{Env: env, Enabled: c.Enabled, Roles: c.Roles, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
-		introspectEndpoint: &introspect.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written},
-		userinfoEndpoint:   &userinfo.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens},
+		introspectEndpoint: &introspect.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Issuer: issuer, Ledger: written, Functions: functions},
+		userinfoEndpoint:   &userinfo.Endpoint{Env: env, Clients: clients, Subjects: subjects, Tokens: tokens, Functions: functions},
 		logoutEndpoint:     &logout.Endpoint{Env: env, Clients: clients, Tokens: tokens},
 
 		env: env, clients: clients, subjects: subjects, tokens: tokens, ledger: written,

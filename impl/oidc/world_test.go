@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/resource"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
@@ -180,6 +181,7 @@ func (w *world) start(sealer secret.Sealer) {
 func (w *world) config(connections int) server.Config {
 	w.Helper()
 	config := servertest.Config(w.open(connections))
+	config.Outgoing.Allow = outgoing.Loopback
 	config.Now = w.now
 	return config
 }

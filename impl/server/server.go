@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	"github.com/writ-id/writ/impl/api/message"
 	"github.com/writ-id/writ/impl/core/clock"
 	"github.com/writ-id/writ/impl/core/delivery"
@@ -171,7 +172,11 @@ func New(c Config) (*Server, error) {
 	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
 	s.deliveries = delivery.NewWorker(delivery.Config{
 		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call,
-		Target: func(row *db.Target) *webhook.Target { return execution.Target(c.Sealer, row) },
+		Target: func(row *db.Target) *webhook.Target {
+			target := execution.Target(c.Sealer, row)
+			target.Answers = false // of an event there is nothing to answer
+			return target
+		},
 	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
 	keys := &signing.Set{Keeper: s.keeper}
@@ -193,6 +198,10 @@ func New(c Config) (*Server, error) {
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,
 		},
 		Enabled: features.Enabled, Roles: roles, Keys: keys, Box: box, TokenEndpointAudience: c.TokenEndpointAudience,
+		Executions: s.executions, Rules: services.rules,
+		SetMetadata: func(ctx context.Context, instanceID, orgID, userID string, entries []*eventv1.FunctionMetadata) error {
+			return services.Users.SetMetadata(policy.As(ctx, policy.In(instanceID, orgID), "", roles), userID, entries)
+		},
 	})
 	s.memory.of(s.public.Forget)
 

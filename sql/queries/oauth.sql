@@ -258,3 +258,16 @@ SELECT (EXISTS (SELECT FROM revoked_tokens t WHERE t.instance_id = @instance_id 
 -- name: SweepAssertions :execrows
 DELETE FROM used_assertions a WHERE (a.instance_id, a.hash) IN (
     SELECT o.instance_id, o.hash FROM used_assertions o WHERE o.expiration_date < @before::timestamptz LIMIT @batch::int);
+
+-- name: FunctionFacts :one
+-- What functions are told of a user beside the subject of a token.
+SELECT u.creation_date,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('key', m.id, 'value', translate(encode(m.value, 'base64'), E'\n', ''))) FROM (
+        SELECT m.id, m.value FROM user_metadata m WHERE m.instance_id = u.instance_id AND m.user_id = u.id ORDER BY m.id LIMIT 1000) m), '[]')::jsonb AS metadata,
+    coalesce((SELECT jsonb_agg(jsonb_build_object('id', g.id, 'org_id', g.org_id, 'project_id', g.project_id, 'project_grant_id', coalesce(g.project_grant_id, ''), 'roles', g.role_keys)) FROM (
+        SELECT g.* FROM user_grants g
+        JOIN projects p ON p.instance_id = g.instance_id AND p.id = g.project_id AND p.state = 1
+        LEFT JOIN project_grants pg ON pg.instance_id = g.instance_id AND pg.id = g.project_grant_id
+        WHERE g.instance_id = u.instance_id AND g.user_id = u.id AND g.state = 1 AND (g.project_grant_id IS NULL OR pg.state = 1)
+        ORDER BY g.id LIMIT 1000) g), '[]')::jsonb AS grants
+FROM users u WHERE u.instance_id = @instance_id AND u.id = @user_id;

@@ -16,6 +16,8 @@ type document struct {
 	Paths      fields[*path] `json:"paths"`
 	Components components    `json:"components"`
 
+	Webhooks fields[map[string]*webhook] `json:"x-webhooks,omitempty"`
+
 	// bodies are the components of messages as they are sent, by full name.
 	bodies map[string]string
 }

@@ -78,6 +78,7 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 			g.markField(g.sent, field)
 		}
 	}
+	events := g.events(files)
 	g.name(outputs)
 	g.methods = methods
 
@@ -115,6 +116,11 @@ func generate(set *descriptorpb.FileDescriptorSet) (*document, error) {
 		Schemas:         g.schemas(methods),
 		Responses:       sharedResponses(),
 		SecuritySchemes: securitySchemes,
+	}
+	var shared *schema
+	if doc.Webhooks, shared = g.webhooks(files, events); shared != nil {
+		doc.Components.Schemas.add(eventPayload, shared)
+		slices.SortFunc(doc.Components.Schemas, func(a, b field[*schema]) int { return cmp.Compare(a.name, b.name) })
 	}
 	return doc, errors.Join(g.errs...)
 }

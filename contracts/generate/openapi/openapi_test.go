@@ -295,12 +295,12 @@ func TestPublishedOperations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ verb, path, id, statuses, permission string }{
-		{"POST", "/resources/v3alpha/targets", "CreateTarget", "201 400 401 403 404 409 413 415 429 500 503", "action.target.write"},
-		{"GET", "/resources/v3alpha/targets/{id}", "GetTarget", "200 400 401 403 404 429 500 503", "action.target.read"},
-		{"POST", "/resources/v3alpha/executions", "PutExecution", "200 201 400 401 403 404 413 415 429 500 503", "action.execution.write"},
-		{"DELETE", "/resources/v3alpha/executions/{id}", "DeleteExecution", "200 400 401 403 404 429 500 503", "action.execution.delete"},
-		{"GET", "/v2/features/system", "GetSystemFeatures", "200 400 401 404 500 503", ""},
-		{"GET", "/v2/features/instance", "GetInstanceFeatures", "200 400 401 403 404 429 500 503", ""},
+		{"POST", "/resources/v3alpha/targets", "CreateTarget", "201 400 401 403 404 409 413 415 429 4XX 500 503", "action.target.write"},
+		{"GET", "/resources/v3alpha/targets/{id}", "GetTarget", "200 400 401 403 404 429 4XX 500 503", "action.target.read"},
+		{"POST", "/resources/v3alpha/executions", "PutExecution", "200 201 400 401 403 404 413 415 429 4XX 500 503", "action.execution.write"},
+		{"DELETE", "/resources/v3alpha/executions/{id}", "DeleteExecution", "200 400 401 403 404 429 4XX 500 503", "action.execution.delete"},
+		{"GET", "/v2/features/system", "GetSystemFeatures", "200 400 401 404 4XX 500 503", ""},
+		{"GET", "/v2/features/instance", "GetInstanceFeatures", "200 400 401 403 404 429 4XX 500 503", ""},
 	} {
 		item := doc.Paths.Value(test.path)
 		if item == nil || item.GetOperation(test.verb) == nil {

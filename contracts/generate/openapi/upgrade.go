@@ -9,9 +9,10 @@ import (
 // upgrade turns an OpenAPI 3.0 tree into 3.1, whose schemas are JSON Schema
 // 2020-12: `nullable` becomes a type, exclusive bounds become numbers, the
 // example of a schema one of its examples, and a $ref may have a description
-// beside it.
+// beside it. Webhooks, an extension before, get the place that 3.1 has for them.
 func upgrade(root *yaml.Node) {
 	member(root, "openapi").Value = "3.1.0"
+	rename(root, webhooksBefore31, webhooksSince31)
 	upgradeSchemas(root)
 	if schemas := member(member(root, "components"), "schemas"); schemas != nil {
 		for i := 1; i < len(schemas.Content); i += 2 {

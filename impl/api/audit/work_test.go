@@ -59,7 +59,7 @@ func TestAPageReadsAPage(t *testing.T) {
 	}
 	of := func(filters ...*eventv3.EventSearchFilter) []*eventv3.EventSearchFilter { return filters }
 	types := func(names ...string) *eventv3.EventSearchFilter {
-		return &eventv3.EventSearchFilter{Filter: &eventv3.EventSearchFilter_Type{Type: &eventv3.EventTypeFilter{Types: names}}}
+		return &eventv3.EventSearchFilter{Filter: &eventv3.EventSearchFilter_Type{Type: &eventv3.EventTypesFilter{Types: names}}}
 	}
 	from := func(n int, method object.TimestampFilterMethod) *eventv3.EventSearchFilter {
 		return &eventv3.EventSearchFilter{Filter: &eventv3.EventSearchFilter_CreationDate{CreationDate: &object.TimestampFilter{Timestamp: at(n), Method: method}}}

@@ -42,6 +42,21 @@ func (s *Service) SetUserMetadata(ctx context.Context, req *userv3.SetUserMetada
 	return &userv3.SetUserMetadataResponse{Details: details}, err
 }
 
+// SetMetadata sets entries, all of them or none.
+func (s *Service) SetMetadata(ctx context.Context, userID string, entries []*eventv1.FunctionMetadata) error {
+	return s.DB.InTx(ctx, func(tx pgx.Tx) error {
+		users := s.In(tx)
+		for _, entry := range entries {
+			if _, err := users.SetUserMetadata(ctx, &userv3.SetUserMetadataRequest{
+				UserId: userID, Key: entry.GetKey(), Metadata: &userv3.UserMetadata{Value: entry.GetValue()},
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // DeleteUserMetadata deletes a key.
 func (s *Service) DeleteUserMetadata(ctx context.Context, req *userv3.DeleteUserMetadataRequest) (*userv3.DeleteUserMetadataResponse, error) {
 	details, err := s.metadata.Under(req.GetUserId()).Delete(ctx, req.GetKey(), &eventv1.UserMetadataRemoved{}, nil)

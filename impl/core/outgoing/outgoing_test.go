@@ -334,7 +334,7 @@ func serve(t *testing.T, handle http.HandlerFunc) (*outgoing.Client, string) {
 	t.Helper()
 	web := httptest.NewServer(handle)
 	t.Cleanup(web.Close)
-	return outgoing.New(outgoing.Config{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}), web.URL
+	return local(), web.URL
 }
 
 func TestSEC254_EndlessAnswersEndAtTheirLimits(t *testing.T) {

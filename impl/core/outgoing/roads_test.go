@@ -15,6 +15,8 @@ import (
 // reason why no tenant chooses the address.
 var roads = map[string]string{
 	"cmd/writ/clock.go":             "writ clock asks the development server that the developer names",
+	"cmd/writ/server.go":            "writ listen calls the receiver that the developer names",
+	"impl/client":                   "commands call the server that their user names",
 	"cmd/writ/tools.go":             "writ ready asks the server that the operator names",
 	"impl/dev/postgres/download.go": "the development database comes from a fixed address",
 	"impl/server/servertest":        "tests call their own server",

@@ -48,7 +48,7 @@ func (e *Endpoint) proceed(w http.ResponseWriter, r *http.Request, a *authorizat
 	case a.asks(PromptNone) && len(fits) > 1:
 		return endpoint.Refuse(oauth.InteractionRequired, "the user has to choose an account")
 	case a.asks(PromptNone):
-		return endpoint.Refuse(oauth.LoginRequired, "the user has to sign in")
+		return errSignIn
 	}
 	flow := &tokenv1.Flow{
 		StartedAt: a.at.Now.Unix(), Request: encode(a.req), AppName: a.client.Name, LoginHint: a.req.LoginHint, Language: a.req.UiLocales,

@@ -139,6 +139,8 @@ func (a *authorization) audience() []string {
 	return a.scopes.Audience(a.client.ClientID, a.client.ProjectID)
 }
 
+var errSignIn = endpoint.Refuse(oauth.LoginRequired, "the user has to sign in")
+
 // sendTokens answers with tokens (OpenID Connect Core, section 3.2).
 func (e *Endpoint) sendTokens(w http.ResponseWriter, r *http.Request, a *authorization, session *login.Session) error {
 	ctx := r.Context()
@@ -152,7 +154,7 @@ func (e *Endpoint) sendTokens(w http.ResponseWriter, r *http.Request, a *authori
 		return err
 	}
 	if found == nil {
-		return endpoint.Refuse(oauth.LoginRequired, "the user has to sign in")
+		return errSignIn
 	}
 	i := &issue.Issuance{Access: t, Scopes: a.scopes, Subject: found, Client: a.client, JWT: a.client.HasJWT(), ID: true, Nonce: a.req.Nonce}
 	params := url.Values{"token_type": {"Bearer"}, "scope": {a.scopes.String()}}
@@ -170,6 +172,13 @@ func (e *Endpoint) sendTokens(w http.ResponseWriter, r *http.Request, a *authori
 		return err
 	}
 	params.Set("id_token", id)
+	if i.Asked { // it may have ended meanwhile
+		at := a.at
+		at.Now = e.Now()
+		if found, err := e.Subjects.OfToken(ctx, at, t, subject.AboutToken(t)); err != nil || found == nil {
+			return endpoint.OrElse(err, errSignIn)
+		}
+	}
 	if err := e.Ledger.Audit(ctx, a.at, found.OrgID, t.GetId(), t.GetUserId(), &eventv1.OIDCSessionAccessTokenAdded{
 		UserId: t.GetUserId(), ClientId: t.GetClientId(), GrantType: GrantImplicit, Scopes: a.scopes.List,
 	}); err != nil {

@@ -4,7 +4,11 @@ package claims
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/writ-id/writ/impl/core/wire"
 )
@@ -24,10 +28,8 @@ func NewSet() *Set {
 
 // key begins a member, if there is none of the name yet.
 func (o *Set) key(name string) bool {
-	for _, known := range o.names {
-		if known == name {
-			return false
-		}
+	if o.Has(name) {
+		return false
 	}
 	o.names = append(o.names, name)
 	if len(o.text) > 1 {
@@ -81,9 +83,18 @@ func (o *Set) Raw(name string, value json.RawMessage) {
 // Value adds a value of any type.
 func (o *Set) Value(name string, value any) {
 	text, err := json.Marshal(value)
-	if err == nil { // of maps of texts
+	if err == nil { // of what JSON has
 		o.Raw(name, text)
 	}
+}
+
+// Has reports whether there is a member of a name.
+func (o *Set) Has(name string) bool { return slices.Contains(o.names, name) }
+
+// Struct returns the members so far.
+func (o *Set) Struct() (*structpb.Struct, error) {
+	so := &structpb.Struct{}
+	return so, protojson.Unmarshal(append(slices.Clone(o.text), '}'), so)
 }
 
 // End returns the text; the object is done.

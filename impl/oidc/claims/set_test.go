@@ -25,3 +25,17 @@ func TestSEC039_WhatIsWrittenFirstStays(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+func TestSEC039_NobodyElseWritesWhatReadersDecideBy(t *testing.T) {
+	t.Parallel()
+	for _, name := range append([]string{"iss", "sub", "aud", "exp", "jti", "act", "scope", "client_id", "active", "urn:service:iam:anything"}, Supported...) {
+		if !Reserved(name) {
+			t.Errorf("%q is not reserved", name)
+		}
+	}
+	for _, name := range []string{"groups", "tier", "https://claims.example/sub", "urn:service:other", "SUB"} {
+		if Reserved(name) {
+			t.Errorf("%q is reserved", name)
+		}
+	}
+}

@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/oidc/access"
 	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/form"
+	"github.com/writ-id/writ/impl/oidc/function"
 	"github.com/writ-id/writ/impl/oidc/issue"
 	"github.com/writ-id/writ/impl/oidc/ledger"
 	"github.com/writ-id/writ/impl/oidc/scope"
@@ -24,11 +26,12 @@ import (
 // required.
 type Endpoint struct {
 	*endpoint.Env
-	Clients  *client.Directory
-	Subjects *subject.Reader
-	Tokens   *access.Reader
-	Issuer   *issue.Issuer
-	Ledger   *ledger.Ledger
+	Clients   *client.Directory
+	Subjects  *subject.Reader
+	Tokens    *access.Reader
+	Issuer    *issue.Issuer
+	Ledger    *ledger.Ledger
+	Functions *function.Functions
 }
 
 // Introspect tells a client whether an access token is active (RFC 7662; document
@@ -75,39 +78,18 @@ func (e *Endpoint) answer(r *http.Request, at endpoint.Site, req *oauth.Introspe
 var inactive = []byte(`{"active":false}`)
 
 func (e *Endpoint) introspect(ctx context.Context, at endpoint.Site, text string, of *client.Client) ([]byte, error) {
-	t, err := e.Tokens.Read(ctx, at, text)
-	personal := err == nil && t == nil
-	if personal {
-		t, err = e.Tokens.ReadPersonal(ctx, at, text, of)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if t == nil {
-		endpoint.Note(ctx, "inactive: this is no access token of the instance, or it has expired")
-		return inactive, nil
-	}
-	if !access.IsFor(t, of) {
-		endpoint.Note(ctx, "inactive: the audience of the token names neither the application nor its project; it does with the scope %sPROJECT_ID:aud", scope.Project)
-		return inactive, nil
-	}
-	sc := scope.Of(t.GetScopes())
-	roles := of.AssertRoles || sc.Has(scope.Roles) || len(sc.Roles) > 0
-	what := subject.AboutToken(t)
-	if personal { // which was looked up already
-		what = subject.About{User: t.GetUserId()}
-	}
-	what.Metadata = sc.Has(scope.Metadata)
-	if roles {
-		what.Projects = []string{of.ProjectID}
-	}
-	found, err := e.Subjects.OfToken(ctx, at, t, what)
-	if err != nil {
-		return nil, err
-	}
-	if found == nil {
-		endpoint.Note(ctx, "inactive: the token was revoked, or its user, session or application is gone")
-		return inactive, nil
+	var sc *scope.Set
+	roles := false
+	t, found, err := e.read(ctx, at, text, of, func(t *tokenv1.AccessToken, what *subject.About) {
+		sc = scope.Of(t.GetScopes())
+		roles = of.AssertRoles || sc.Has(scope.Roles) || len(sc.Roles) > 0
+		what.Metadata = sc.Has(scope.Metadata)
+		if roles {
+			what.Projects = []string{of.ProjectID}
+		}
+	})
+	if err != nil || found == nil {
+		return inactive, err
 	}
 	o := claims.NewSet()
 	o.Bool("active", true)
@@ -133,5 +115,50 @@ func (e *Endpoint) introspect(ctx context.Context, at endpoint.Site, text string
 		}
 		claims.Roles(o, found, sc, of.ProjectID, []string{of.ProjectID}, only)
 	}
+	asked, err := e.Functions.Add(ctx, at, function.Userinfo, function.About{UserID: found.ID, Subject: found, Client: of, Actor: t.GetActor()}, o)
+	if err != nil {
+		return nil, err
+	}
+	if asked { // it may have ended meanwhile
+		at.Now = e.Now()
+		if _, found, err = e.read(ctx, at, text, of, nil); err != nil || found == nil {
+			return inactive, err
+		}
+	}
 	return o.End(), nil
+}
+
+// read reads an access token that is for a client, and whom it is about; nobody when it is
+// not good. tell says what is to be read of them, nil nothing.
+func (e *Endpoint) read(
+	ctx context.Context, at endpoint.Site, text string, of *client.Client, tell func(*tokenv1.AccessToken, *subject.About),
+) (*tokenv1.AccessToken, *subject.Subject, error) {
+	t, err := e.Tokens.Read(ctx, at, text)
+	personal := err == nil && t == nil
+	if personal {
+		t, err = e.Tokens.ReadPersonal(ctx, at, text, of)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if t == nil {
+		endpoint.Note(ctx, "inactive: this is no access token of the instance, or it has expired")
+		return nil, nil, nil
+	}
+	if !access.IsFor(t, of) {
+		endpoint.Note(ctx, "inactive: the audience of the token names neither the application nor its project; it does with the scope %sPROJECT_ID:aud", scope.Project)
+		return nil, nil, nil
+	}
+	what := subject.AboutToken(t)
+	if personal { // which was looked up already
+		what = subject.About{User: t.GetUserId()}
+	}
+	if tell != nil {
+		tell(t, &what)
+	}
+	found, err := e.Subjects.OfToken(ctx, at, t, what)
+	if err == nil && found == nil {
+		endpoint.Note(ctx, "inactive: the token was revoked, or its user, session or application is gone")
+	}
+	return t, found, err
 }

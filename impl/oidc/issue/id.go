@@ -10,6 +10,7 @@ import (
 	"github.com/writ-id/writ/impl/core/signing"
 	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/function"
 )
 
 // ID makes an ID token (OpenID Connect Core, section 2). It carries the claims of
@@ -58,6 +59,11 @@ func (s *Issuer) ID(ctx context.Context, at endpoint.Site, i *Issuance, access s
 	if i.Client != nil && i.Client.IDTokenRoleAssertion {
 		projects, only := claims.RoleProjects(i.Scopes, i.Client.ProjectID, i.Client.AssertRoles, t.GetAudience())
 		claims.Roles(o, i.Subject, i.Scopes, i.Client.ProjectID, projects, only)
+	}
+	asked, err := s.Functions.Add(ctx, at, function.Userinfo, i.about(), o)
+	i.Asked = i.Asked || asked
+	if err != nil {
+		return "", err
 	}
 	return key.Sign(signing.IDToken, o.End())
 }

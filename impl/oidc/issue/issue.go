@@ -14,6 +14,7 @@ import (
 	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
+	"github.com/writ-id/writ/impl/oidc/function"
 	"github.com/writ-id/writ/impl/oidc/scope"
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
@@ -27,9 +28,10 @@ const (
 
 // Issuer makes tokens. It is safe for concurrent use; every field is required.
 type Issuer struct {
-	Box   *token.Box
-	Keys  *signing.Set
-	NewID func() string
+	Box       *token.Box
+	Keys      *signing.Set
+	NewID     func() string
+	Functions *function.Functions
 }
 
 // Issuance is what tokens are made of.
@@ -43,6 +45,14 @@ type Issuance struct {
 	ID      bool  // an ID token too
 	IDEnds  int64 // when the ID token ends at the latest; 0: as every other one
 	Nonce   string
+	// Asked is set when targets of functions were asked, which took its time: what the
+	// tokens came from may have ended meanwhile.
+	Asked bool
+}
+
+// about is whom the tokens are about.
+func (i *Issuance) about() function.About {
+	return function.About{UserID: i.Access.GetUserId(), Subject: i.Subject, Client: i.Client, Actor: i.Access.GetActor()}
 }
 
 // skew is by how many seconds the tokens give way to the clock of the client.
@@ -117,6 +127,11 @@ func (s *Issuer) Access(ctx context.Context, at endpoint.Site, i *Issuance) (str
 	if i.Client != nil && i.Client.AccessTokenRoleAssertion && i.Subject != nil {
 		projects, only := claims.RoleProjects(i.Scopes, i.Client.ProjectID, i.Client.AssertRoles, t.GetAudience())
 		claims.Roles(o, i.Subject, i.Scopes, i.Client.ProjectID, projects, only)
+	}
+	asked, err := s.Functions.Add(ctx, at, function.AccessToken, i.about(), o)
+	i.Asked = i.Asked || asked
+	if err != nil {
+		return "", err
 	}
 	kind := signing.AccessToken
 	if i.Client != nil && i.Client.PlainJwtType {

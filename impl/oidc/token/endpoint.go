@@ -3,7 +3,7 @@
 //
 // Every grant goes the same way, which stands once, in Endpoint.grant:
 //
-//	parse → authenticate → allowed → present → scope → about → permit → draft → issue → write
+//	parse → authenticate → allowed → present → scope → about → permit → draft → issue → write → still
 //
 // What differs is a row of the table (table.go), where it can be said, and an
 // implementation of the interface grant, which has to have all of the steps, where it
@@ -125,7 +125,27 @@ func (e *Endpoint) grant(r *http.Request, x *request) (*oauth.TokenReply, error)
 	if err != nil {
 		return nil, err
 	}
-	return res, g.write(ctx, x)
+	if err := g.write(ctx, x); err != nil {
+		return nil, err
+	}
+	return res, e.still(ctx, x)
+}
+
+var errEnded = endpoint.InvalidGrant("what the tokens came from has ended")
+
+// still refuses tokens that have ended while targets of functions were asked: before that,
+// everything was looked at a moment ago.
+func (e *Endpoint) still(ctx context.Context, x *request) error {
+	if !x.Asked {
+		return nil
+	}
+	at := x.at
+	at.Now = e.Now()
+	found, err := e.Subjects.OfToken(ctx, at, x.Access, subject.AboutToken(x.Access))
+	if err == nil && found == nil {
+		err = errEnded
+	}
+	return err
 }
 
 // parse finds out which grant it is, and what authenticates its client.

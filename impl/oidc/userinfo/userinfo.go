@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/writ-id/writ/gen/oauth"
+	tokenv1 "github.com/writ-id/writ/gen/proto/writ/token/v1"
 	"github.com/writ-id/writ/impl/oidc/access"
 	"github.com/writ-id/writ/impl/oidc/claims"
 	"github.com/writ-id/writ/impl/oidc/client"
 	"github.com/writ-id/writ/impl/oidc/endpoint"
 	"github.com/writ-id/writ/impl/oidc/form"
+	"github.com/writ-id/writ/impl/oidc/function"
 	"github.com/writ-id/writ/impl/oidc/scope"
 	"github.com/writ-id/writ/impl/oidc/subject"
 )
@@ -21,9 +23,10 @@ import (
 // Endpoint tells claims. It is safe for concurrent use; every field is required.
 type Endpoint struct {
 	*endpoint.Env
-	Clients  *client.Directory
-	Subjects *subject.Reader
-	Tokens   *access.Reader
+	Clients   *client.Directory
+	Subjects  *subject.Reader
+	Tokens    *access.Reader
+	Functions *function.Functions
 }
 
 // GetUserInfo returns the claims of the user of an access token.
@@ -107,19 +110,12 @@ var errNoOpenID = &endpoint.Refusal{Code: oauth.InsufficientScope, Description: 
 
 // claims returns the claims as JSON; nil when the token is not good.
 func (e *Endpoint) claims(ctx context.Context, at endpoint.Site, text string) ([]byte, error) {
-	t, err := e.Tokens.Read(ctx, at, text)
-	if err == nil && t == nil {
-		t, err = e.Tokens.ReadPersonal(ctx, at, text, nil)
-	}
+	t, of, err := e.token(ctx, at, text)
 	if err != nil || t == nil {
 		return nil, err
 	}
 	asserted, project, reader := false, "", ""
-	if t.GetAppId() != "" {
-		of, err := e.Clients.Find(ctx, at.ID, t.GetClientId())
-		if err != nil || of == nil {
-			return nil, err
-		}
+	if of != nil {
 		asserted, project, reader = of.AssertRoles, of.ProjectID, of.OrgID
 	}
 	sc := scope.Of(t.GetScopes())
@@ -137,5 +133,35 @@ func (e *Endpoint) claims(ctx context.Context, at endpoint.Site, text string) ([
 	o.String("sub", found.ID)
 	claims.All(o, found, sc, claims.At(append(t.GetClaims(), found.Claims...), claims.AtUserInfo), reader)
 	claims.Roles(o, found, sc, project, projects, only)
+	asked, err := e.Functions.Add(ctx, at, function.Userinfo, function.About{UserID: found.ID, Subject: found, Client: of, Actor: t.GetActor()}, o)
+	if err != nil {
+		return nil, err
+	}
+	if asked { // it may have ended meanwhile
+		at.Now = e.Now()
+		if t, _, err = e.token(ctx, at, text); err != nil || t == nil {
+			return nil, err
+		}
+		if found, err = e.Subjects.OfToken(ctx, at, t, subject.AboutToken(t)); err != nil || found == nil {
+			return nil, err
+		}
+	}
 	return o.End(), nil
+}
+
+// token reads an access token and its application, if it was issued to one; no token when
+// it is none, or the application none any more.
+func (e *Endpoint) token(ctx context.Context, at endpoint.Site, text string) (*tokenv1.AccessToken, *client.Client, error) {
+	t, err := e.Tokens.Read(ctx, at, text)
+	if err == nil && t == nil {
+		t, err = e.Tokens.ReadPersonal(ctx, at, text, nil)
+	}
+	if err != nil || t == nil || t.GetAppId() == "" {
+		return t, nil, err
+	}
+	of, err := e.Clients.Find(ctx, at.ID, t.GetClientId())
+	if err != nil || of == nil {
+		return nil, nil, err
+	}
+	return t, of, nil
 }

@@ -16,6 +16,7 @@ type document struct {
 	}
 	Tags       []struct{ Name, Description string }
 	Paths      ordered[ordered[json.RawMessage]]
+	Webhooks   ordered[struct{ Post webhook }] `json:"x-webhooks"`
 	Components struct {
 		Schemas         ordered[*schema]
 		Responses       ordered[*response]
@@ -23,6 +24,13 @@ type document struct {
 		RequestBodies   ordered[*requestBody]
 		SecuritySchemes ordered[struct{ Type, Scheme string }]
 	}
+}
+
+// webhook is the call of an event.
+type webhook struct {
+	Summary, Description string
+	Aggregate            string `json:"x-aggregate"`
+	RequestBody          requestBody
 }
 
 type operation struct {

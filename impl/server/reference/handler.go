@@ -1,6 +1,7 @@
 // Package reference serves the contract to its readers: the OpenAPI document
 // and the descriptors for programs, and the pages below /docs for people: one about
-// all of it, which lists the operations, and one for each service.
+// all of it, which lists the operations, one for each service, one that teaches
+// executions and one with the events.
 //
 // Everything comes from package gen/openapi, so what is read here is what the
 // server was built from. The pages are plain HTML, load nothing but their icon and
@@ -104,7 +105,7 @@ func (h *Handler) Routes() map[string]http.Handler {
 		"/favicon.svg": public(h.favicon),
 		"/favicon.ico": public(h.favicon), // where browsers look by themselves
 	}
-	for _, path := range append([]string{pathDocs}, h.services...) {
+	for _, path := range append([]string{pathDocs, pathExecutions, pathCatalogue}, h.services...) {
 		routes[path] = public(h.docs)
 	}
 	return routes

@@ -25,13 +25,14 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"lower": strings.ToLower,
 	"shell": shellHTML,
 	"humps": humpsHTML,
-}).Parse(pageText))
+	"dots":  dotsHTML,
+}).Parse(pageText + guideText))
 
 // originPlaceholder stands in the rendered page where the origin of the
 // request goes.
 const originPlaceholder = "origin.invalid"
 
-// page is what page.html shows: of all services, or of one.
+// page is what page.html shows: of all services, of one, or a guide to several.
 type page struct {
 	Style    template.HTML
 	Script   template.HTML
@@ -40,7 +41,9 @@ type page struct {
 	License  struct{ Name, URL string }
 	Services []service
 	Shared   []refusal
-	Service  *service // the one that the page is about; nil on the page about all
+	Service  *service // the one that the page is about; nil on others
+	Guide    string   // the title of a page that is about no one service
+	Events   *catalogue
 }
 
 type service struct {
@@ -142,6 +145,13 @@ func render(text []byte) (map[string][]byte, error) {
 	if err := put(pathDocs); err != nil {
 		return nil, err
 	}
+	for path, title := range guides {
+		view.Guide = title
+		if err := put(path); err != nil {
+			return nil, err
+		}
+	}
+	view.Guide = ""
 	for i := range view.Services {
 		view.Service = &view.Services[i]
 		if err := put(view.Service.Href); err != nil {
@@ -217,7 +227,8 @@ func (b *builder) page() (*page, error) {
 		return nil, err
 	}
 	p.Shared = shared
-	return p, nil
+	p.Events, err = b.catalogue()
+	return p, err
 }
 
 // shared returns the shared refusals, the first of each status. Only the

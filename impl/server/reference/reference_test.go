@@ -287,7 +287,7 @@ func TestEveryOperationIsOnThePage(t *testing.T) {
 func TestPagesAreSelfContained(t *testing.T) {
 	t.Parallel()
 	mux := newServer(t)
-	for _, path := range []string{"/docs", "/docs/actions"} {
+	for _, path := range []string{"/docs", "/docs/actions", "/docs/executions", "/docs/event-catalogue"} {
 		got := do(mux, http.MethodGet, path)
 		page := got.Body.String()
 		hash := func(element string) string {

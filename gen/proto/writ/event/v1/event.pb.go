@@ -1209,7 +1209,19 @@ type PreUserinfo struct {
 	// The function's name.
 	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
 	// The claims so far.
-	Userinfo      *structpb.Struct `protobuf:"bytes,2,opt,name=userinfo,proto3" json:"userinfo,omitempty"`
+	Userinfo *structpb.Struct `protobuf:"bytes,2,opt,name=userinfo,proto3" json:"userinfo,omitempty"`
+	// The user.
+	User *FunctionUser `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// The metadata of the user.
+	UserMetadata []*FunctionMetadata `protobuf:"bytes,4,rep,name=user_metadata,proto3" json:"user_metadata,omitempty"`
+	// The organization of the user.
+	Org *FunctionOrg `protobuf:"bytes,5,opt,name=org,proto3" json:"org,omitempty"`
+	// The roles of the user.
+	UserGrants []*FunctionUserGrant `protobuf:"bytes,6,rep,name=user_grants,proto3" json:"user_grants,omitempty"`
+	// The application; absent where a service user has the token for itself.
+	Application *FunctionApplication `protobuf:"bytes,7,opt,name=application,proto3" json:"application,omitempty"`
+	// Who acts in the name of the user, if somebody does.
+	Actor         *FunctionActor `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1258,6 +1270,48 @@ func (x *PreUserinfo) GetUserinfo() *structpb.Struct {
 	return nil
 }
 
+func (x *PreUserinfo) GetUser() *FunctionUser {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *PreUserinfo) GetUserMetadata() []*FunctionMetadata {
+	if x != nil {
+		return x.UserMetadata
+	}
+	return nil
+}
+
+func (x *PreUserinfo) GetOrg() *FunctionOrg {
+	if x != nil {
+		return x.Org
+	}
+	return nil
+}
+
+func (x *PreUserinfo) GetUserGrants() []*FunctionUserGrant {
+	if x != nil {
+		return x.UserGrants
+	}
+	return nil
+}
+
+func (x *PreUserinfo) GetApplication() *FunctionApplication {
+	if x != nil {
+		return x.Application
+	}
+	return nil
+}
+
+func (x *PreUserinfo) GetActor() *FunctionActor {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
 // PreAccessToken is what the targets of function.preaccesstoken receive before
 // a JWT access token is signed.
 type PreAccessToken struct {
@@ -1265,7 +1319,19 @@ type PreAccessToken struct {
 	// The function's name.
 	Function string `protobuf:"bytes,1,opt,name=function,proto3" json:"function,omitempty"`
 	// The claims so far.
-	Userinfo      *structpb.Struct `protobuf:"bytes,2,opt,name=userinfo,proto3" json:"userinfo,omitempty"`
+	Userinfo *structpb.Struct `protobuf:"bytes,2,opt,name=userinfo,proto3" json:"userinfo,omitempty"`
+	// The user.
+	User *FunctionUser `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
+	// The metadata of the user.
+	UserMetadata []*FunctionMetadata `protobuf:"bytes,4,rep,name=user_metadata,proto3" json:"user_metadata,omitempty"`
+	// The organization of the user.
+	Org *FunctionOrg `protobuf:"bytes,5,opt,name=org,proto3" json:"org,omitempty"`
+	// The roles of the user.
+	UserGrants []*FunctionUserGrant `protobuf:"bytes,6,rep,name=user_grants,proto3" json:"user_grants,omitempty"`
+	// The application; absent where a service user has the token for itself.
+	Application *FunctionApplication `protobuf:"bytes,7,opt,name=application,proto3" json:"application,omitempty"`
+	// Who acts in the name of the user, if somebody does.
+	Actor         *FunctionActor `protobuf:"bytes,8,opt,name=actor,proto3" json:"actor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1314,11 +1380,53 @@ func (x *PreAccessToken) GetUserinfo() *structpb.Struct {
 	return nil
 }
 
+func (x *PreAccessToken) GetUser() *FunctionUser {
+	if x != nil {
+		return x.User
+	}
+	return nil
+}
+
+func (x *PreAccessToken) GetUserMetadata() []*FunctionMetadata {
+	if x != nil {
+		return x.UserMetadata
+	}
+	return nil
+}
+
+func (x *PreAccessToken) GetOrg() *FunctionOrg {
+	if x != nil {
+		return x.Org
+	}
+	return nil
+}
+
+func (x *PreAccessToken) GetUserGrants() []*FunctionUserGrant {
+	if x != nil {
+		return x.UserGrants
+	}
+	return nil
+}
+
+func (x *PreAccessToken) GetApplication() *FunctionApplication {
+	if x != nil {
+		return x.Application
+	}
+	return nil
+}
+
+func (x *PreAccessToken) GetActor() *FunctionActor {
+	if x != nil {
+		return x.Actor
+	}
+	return nil
+}
+
 var File_writ_event_v1_event_proto protoreflect.FileDescriptor
 
 const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x19writ/event/v1/event.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"C\n" +
+	"\x19writ/event/v1/event.proto\x12\rwrit.event.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1cwrit/event/v1/function.proto\x1a\x1bwrit/policy/v1/policy.proto\x1a\x1dwrit/storage/v1/storage.proto\"C\n" +
 	"\rInstanceAdded\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name:\x1e\xd2\xc1\x18\x1a\n" +
 	"\x0einstance.added\x12\binstance\"4\n" +
@@ -1443,14 +1551,26 @@ const file_writ_event_v1_event_proto_rawDesc = "" +
 	"\x16feature.instance.reset\x12\afeature\"O\n" +
 	"\x11ExecutionsSkipped\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method:\"\xd2\xc1\x18\x1e\n" +
-	"\x11execution.skipped\x12\texecution\"q\n" +
+	"\x11execution.skipped\x12\texecution\"\xd5\x03\n" +
 	"\vPreUserinfo\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\tR\bfunction\x123\n" +
-	"\buserinfo\x18\x02 \x01(\v2\x17.google.protobuf.StructR\buserinfo:\x11\xda\xc1\x18\r\n" +
-	"\vpreuserinfo\"w\n" +
+	"\buserinfo\x18\x02 \x01(\v2\x17.google.protobuf.StructR\buserinfo\x12/\n" +
+	"\x04user\x18\x03 \x01(\v2\x1b.writ.event.v1.FunctionUserR\x04user\x12E\n" +
+	"\ruser_metadata\x18\x04 \x03(\v2\x1f.writ.event.v1.FunctionMetadataR\ruser_metadata\x12,\n" +
+	"\x03org\x18\x05 \x01(\v2\x1a.writ.event.v1.FunctionOrgR\x03org\x12B\n" +
+	"\vuser_grants\x18\x06 \x03(\v2 .writ.event.v1.FunctionUserGrantR\vuser_grants\x12D\n" +
+	"\vapplication\x18\a \x01(\v2\".writ.event.v1.FunctionApplicationR\vapplication\x122\n" +
+	"\x05actor\x18\b \x01(\v2\x1c.writ.event.v1.FunctionActorR\x05actor:\x11\xda\xc1\x18\r\n" +
+	"\vpreuserinfo\"\xdb\x03\n" +
 	"\x0ePreAccessToken\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\tR\bfunction\x123\n" +
-	"\buserinfo\x18\x02 \x01(\v2\x17.google.protobuf.StructR\buserinfo:\x14\xda\xc1\x18\x10\n" +
+	"\buserinfo\x18\x02 \x01(\v2\x17.google.protobuf.StructR\buserinfo\x12/\n" +
+	"\x04user\x18\x03 \x01(\v2\x1b.writ.event.v1.FunctionUserR\x04user\x12E\n" +
+	"\ruser_metadata\x18\x04 \x03(\v2\x1f.writ.event.v1.FunctionMetadataR\ruser_metadata\x12,\n" +
+	"\x03org\x18\x05 \x01(\v2\x1a.writ.event.v1.FunctionOrgR\x03org\x12B\n" +
+	"\vuser_grants\x18\x06 \x03(\v2 .writ.event.v1.FunctionUserGrantR\vuser_grants\x12D\n" +
+	"\vapplication\x18\a \x01(\v2\".writ.event.v1.FunctionApplicationR\vapplication\x122\n" +
+	"\x05actor\x18\b \x01(\v2\x1c.writ.event.v1.FunctionActorR\x05actor:\x14\xda\xc1\x18\x10\n" +
 	"\x0epreaccesstokenB7Z5github.com/writ-id/writ/gen/proto/writ/event/v1;eventb\x06proto3"
 
 var (
@@ -1492,6 +1612,12 @@ var file_writ_event_v1_event_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
+	(*FunctionUser)(nil),          // 25: writ.event.v1.FunctionUser
+	(*FunctionMetadata)(nil),      // 26: writ.event.v1.FunctionMetadata
+	(*FunctionOrg)(nil),           // 27: writ.event.v1.FunctionOrg
+	(*FunctionUserGrant)(nil),     // 28: writ.event.v1.FunctionUserGrant
+	(*FunctionApplication)(nil),   // 29: writ.event.v1.FunctionApplication
+	(*FunctionActor)(nil),         // 30: writ.event.v1.FunctionActor
 }
 var file_writ_event_v1_event_proto_depIdxs = []int32{
 	22, // 0: writ.event.v1.PATAdded.expiration_date:type_name -> google.protobuf.Timestamp
@@ -1501,12 +1627,24 @@ var file_writ_event_v1_event_proto_depIdxs = []int32{
 	20, // 4: writ.event.v1.SystemFeaturesSet.flags:type_name -> writ.event.v1.SystemFeaturesSet.FlagsEntry
 	21, // 5: writ.event.v1.InstanceFeaturesSet.flags:type_name -> writ.event.v1.InstanceFeaturesSet.FlagsEntry
 	24, // 6: writ.event.v1.PreUserinfo.userinfo:type_name -> google.protobuf.Struct
-	24, // 7: writ.event.v1.PreAccessToken.userinfo:type_name -> google.protobuf.Struct
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	25, // 7: writ.event.v1.PreUserinfo.user:type_name -> writ.event.v1.FunctionUser
+	26, // 8: writ.event.v1.PreUserinfo.user_metadata:type_name -> writ.event.v1.FunctionMetadata
+	27, // 9: writ.event.v1.PreUserinfo.org:type_name -> writ.event.v1.FunctionOrg
+	28, // 10: writ.event.v1.PreUserinfo.user_grants:type_name -> writ.event.v1.FunctionUserGrant
+	29, // 11: writ.event.v1.PreUserinfo.application:type_name -> writ.event.v1.FunctionApplication
+	30, // 12: writ.event.v1.PreUserinfo.actor:type_name -> writ.event.v1.FunctionActor
+	24, // 13: writ.event.v1.PreAccessToken.userinfo:type_name -> google.protobuf.Struct
+	25, // 14: writ.event.v1.PreAccessToken.user:type_name -> writ.event.v1.FunctionUser
+	26, // 15: writ.event.v1.PreAccessToken.user_metadata:type_name -> writ.event.v1.FunctionMetadata
+	27, // 16: writ.event.v1.PreAccessToken.org:type_name -> writ.event.v1.FunctionOrg
+	28, // 17: writ.event.v1.PreAccessToken.user_grants:type_name -> writ.event.v1.FunctionUserGrant
+	29, // 18: writ.event.v1.PreAccessToken.application:type_name -> writ.event.v1.FunctionApplication
+	30, // 19: writ.event.v1.PreAccessToken.actor:type_name -> writ.event.v1.FunctionActor
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_writ_event_v1_event_proto_init() }
@@ -1514,6 +1652,7 @@ func file_writ_event_v1_event_proto_init() {
 	if File_writ_event_v1_event_proto != nil {
 		return
 	}
+	file_writ_event_v1_function_proto_init()
 	file_writ_event_v1_event_proto_msgTypes[2].OneofWrappers = []any{}
 	file_writ_event_v1_event_proto_msgTypes[4].OneofWrappers = []any{}
 	file_writ_event_v1_event_proto_msgTypes[7].OneofWrappers = []any{}

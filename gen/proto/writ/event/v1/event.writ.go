@@ -427,6 +427,46 @@ func (m *PreUserinfo) AppendJSON(b []byte) []byte {
 		b = wire.AppendMessage(b, v)
 		b = append(b, ',')
 	}
+	if v := m.GetUser(); v != nil {
+		b = append(b, "\"user\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"user_metadata\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetUserMetadata() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if v := m.GetOrg(); v != nil {
+		b = append(b, "\"org\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"user_grants\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetUserGrants() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if v := m.GetApplication(); v != nil {
+		b = append(b, "\"application\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if v := m.GetActor(); v != nil {
+		b = append(b, "\"actor\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma
@@ -444,6 +484,46 @@ func (m *PreAccessToken) AppendJSON(b []byte) []byte {
 	if v := m.GetUserinfo(); v != nil {
 		b = append(b, "\"userinfo\":"...)
 		b = wire.AppendMessage(b, v)
+		b = append(b, ',')
+	}
+	if v := m.GetUser(); v != nil {
+		b = append(b, "\"user\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"user_metadata\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetUserMetadata() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if v := m.GetOrg(); v != nil {
+		b = append(b, "\"org\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"user_grants\":"...)
+	b = append(b, '[')
+	for i, v := range m.GetUserGrants() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.AppendJSON(b)
+	}
+	b = append(b, ']')
+	b = append(b, ',')
+	if v := m.GetApplication(); v != nil {
+		b = append(b, "\"application\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	if v := m.GetActor(); v != nil {
+		b = append(b, "\"actor\":"...)
+		b = v.AppendJSON(b)
 		b = append(b, ',')
 	}
 	if len(b) > open {

@@ -195,7 +195,7 @@ func (x *EventSearchFilter) GetFilter() isEventSearchFilter_Filter {
 	return nil
 }
 
-func (x *EventSearchFilter) GetType() *EventTypeFilter {
+func (x *EventSearchFilter) GetType() *EventTypesFilter {
 	if x != nil {
 		if x, ok := x.Filter.(*EventSearchFilter_Type); ok {
 			return x.Type
@@ -255,7 +255,7 @@ type isEventSearchFilter_Filter interface {
 
 type EventSearchFilter_Type struct {
 	// By what happened.
-	Type *EventTypeFilter `protobuf:"bytes,1,opt,name=type,proto3,oneof"`
+	Type *EventTypesFilter `protobuf:"bytes,1,opt,name=type,proto3,oneof"`
 }
 
 type EventSearchFilter_Object struct {
@@ -295,8 +295,8 @@ func (*EventSearchFilter_CreationDate) isEventSearchFilter_Filter() {}
 
 func (*EventSearchFilter_Sequence) isEventSearchFilter_Filter() {}
 
-// EventTypeFilter is met by the events of some types.
-type EventTypeFilter struct {
+// EventTypesFilter is met by the events of some types.
+type EventTypesFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types, or groups of them: user.human.* is every type below user.human. What no
 	// event is called is met by none.
@@ -305,20 +305,20 @@ type EventTypeFilter struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *EventTypeFilter) Reset() {
-	*x = EventTypeFilter{}
+func (x *EventTypesFilter) Reset() {
+	*x = EventTypesFilter{}
 	mi := &file_writ_event_v3alpha_event_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *EventTypeFilter) String() string {
+func (x *EventTypesFilter) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*EventTypeFilter) ProtoMessage() {}
+func (*EventTypesFilter) ProtoMessage() {}
 
-func (x *EventTypeFilter) ProtoReflect() protoreflect.Message {
+func (x *EventTypesFilter) ProtoReflect() protoreflect.Message {
 	mi := &file_writ_event_v3alpha_event_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -330,12 +330,12 @@ func (x *EventTypeFilter) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use EventTypeFilter.ProtoReflect.Descriptor instead.
-func (*EventTypeFilter) Descriptor() ([]byte, []int) {
+// Deprecated: Use EventTypesFilter.ProtoReflect.Descriptor instead.
+func (*EventTypesFilter) Descriptor() ([]byte, []int) {
 	return file_writ_event_v3alpha_event_service_proto_rawDescGZIP(), []int{2}
 }
 
-func (x *EventTypeFilter) GetTypes() []string {
+func (x *EventTypesFilter) GetTypes() []string {
 	if x != nil {
 		return x.Types
 	}
@@ -680,16 +680,16 @@ const file_writ_event_v3alpha_event_service_proto_rawDesc = "" +
 	"\apayload\x18\x05 \x01(\v2\x17.google.protobuf.StructB\x06\xbaH\x03\xc8\x01\x01R\apayload\x12\x18\n" +
 	"\acreator\x18\x06 \x01(\tR\acreator\x12I\n" +
 	"\x0eresource_owner\x18\a \x01(\v2\x1a.writ.object.v3alpha.OwnerB\x06\xbaH\x03\xc8\x01\x01R\rresourceOwner\x12G\n" +
-	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\"\xa6\x03\n" +
-	"\x11EventSearchFilter\x129\n" +
-	"\x04type\x18\x01 \x01(\v2#.writ.event.v3alpha.EventTypeFilterH\x00R\x04type\x12?\n" +
+	"\rcreation_date\x18\b \x01(\v2\x1a.google.protobuf.TimestampB\x06\xbaH\x03\xc8\x01\x01R\fcreationDate\"\xa7\x03\n" +
+	"\x11EventSearchFilter\x12:\n" +
+	"\x04type\x18\x01 \x01(\v2$.writ.event.v3alpha.EventTypesFilterH\x00R\x04type\x12?\n" +
 	"\x06object\x18\x02 \x01(\v2%.writ.event.v3alpha.EventObjectFilterH\x00R\x06object\x129\n" +
 	"\acreator\x18\x03 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\acreator\x125\n" +
 	"\x05owner\x18\x04 \x01(\v2\x1d.writ.object.v3alpha.IDFilterH\x00R\x05owner\x12K\n" +
 	"\rcreation_date\x18\x05 \x01(\v2$.writ.object.v3alpha.TimestampFilterH\x00R\fcreationDate\x12E\n" +
 	"\bsequence\x18\x06 \x01(\v2'.writ.event.v3alpha.EventSequenceFilterH\x00R\bsequenceB\x0f\n" +
-	"\x06filter\x12\x05\xbaH\x02\b\x01\"o\n" +
-	"\x0fEventTypeFilter\x12\\\n" +
+	"\x06filter\x12\x05\xbaH\x02\b\x01\"p\n" +
+	"\x10EventTypesFilter\x12\\\n" +
 	"\x05types\x18\x01 \x03(\tBF\xbaHC\x92\x01@\b\x01\x10d\":r8\x10\x01\x18\xc8\x012\"^[a-z0-9_]+(\\.[a-z0-9_]+)*(\\.\\*)?$\x92\x02\fuser.human.*R\x05types\"b\n" +
 	"\x11EventObjectFilter\x12%\n" +
 	"\x04type\x18\x01 \x01(\tB\x11\xbaH\x0er\f\x10\x01\x18\xc8\x01\x92\x02\x04userR\x04type\x12\x1f\n" +
@@ -737,7 +737,7 @@ var file_writ_event_v3alpha_event_service_proto_msgTypes = make([]protoimpl.Mess
 var file_writ_event_v3alpha_event_service_proto_goTypes = []any{
 	(*GetEvent)(nil),                // 0: writ.event.v3alpha.GetEvent
 	(*EventSearchFilter)(nil),       // 1: writ.event.v3alpha.EventSearchFilter
-	(*EventTypeFilter)(nil),         // 2: writ.event.v3alpha.EventTypeFilter
+	(*EventTypesFilter)(nil),        // 2: writ.event.v3alpha.EventTypesFilter
 	(*EventObjectFilter)(nil),       // 3: writ.event.v3alpha.EventObjectFilter
 	(*EventSequenceFilter)(nil),     // 4: writ.event.v3alpha.EventSequenceFilter
 	(*EventListDetails)(nil),        // 5: writ.event.v3alpha.EventListDetails
@@ -755,7 +755,7 @@ var file_writ_event_v3alpha_event_service_proto_depIdxs = []int32{
 	8,  // 0: writ.event.v3alpha.GetEvent.payload:type_name -> google.protobuf.Struct
 	9,  // 1: writ.event.v3alpha.GetEvent.resource_owner:type_name -> writ.object.v3alpha.Owner
 	10, // 2: writ.event.v3alpha.GetEvent.creation_date:type_name -> google.protobuf.Timestamp
-	2,  // 3: writ.event.v3alpha.EventSearchFilter.type:type_name -> writ.event.v3alpha.EventTypeFilter
+	2,  // 3: writ.event.v3alpha.EventSearchFilter.type:type_name -> writ.event.v3alpha.EventTypesFilter
 	3,  // 4: writ.event.v3alpha.EventSearchFilter.object:type_name -> writ.event.v3alpha.EventObjectFilter
 	11, // 5: writ.event.v3alpha.EventSearchFilter.creator:type_name -> writ.object.v3alpha.IDFilter
 	11, // 6: writ.event.v3alpha.EventSearchFilter.owner:type_name -> writ.object.v3alpha.IDFilter

@@ -172,7 +172,7 @@ func (m *EventSearchFilter) ReadJSON(r *wire.Reader) {
 		case "type":
 			o.Once(0)
 			o.One(&ofFilter)
-			m.Filter = &EventSearchFilter_Type{Type: wire.ReadMessage[EventTypeFilter](r)}
+			m.Filter = &EventSearchFilter_Type{Type: wire.ReadMessage[EventTypesFilter](r)}
 		case "object":
 			o.Once(1)
 			o.One(&ofFilter)
@@ -201,7 +201,7 @@ func (m *EventSearchFilter) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
-func (m *EventTypeFilter) AppendJSON(b []byte) []byte {
+func (m *EventTypesFilter) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)
 	b = append(b, "\"types\":"...)
@@ -221,7 +221,7 @@ func (m *EventTypeFilter) AppendJSON(b []byte) []byte {
 }
 
 // ReadJSON implements wire.Decoder.
-func (m *EventTypeFilter) ReadJSON(r *wire.Reader) {
+func (m *EventTypesFilter) ReadJSON(r *wire.Reader) {
 	for o := r.Object(); o.Next(); {
 		switch string(o.Name) {
 		case "types":

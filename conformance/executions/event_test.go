@@ -1,0 +1,99 @@
+package executions
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestEvents goes through condition × target type × execution type × way to answer, all of
+// it at one event: each cell is a target of its own, as one that fails may hold up what
+// comes after it.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"event.event", "event.group", "event.all"} {
+		for _, of := range []string{webhook, answering} {
+			t.Run(kind+", "+of, func(t *testing.T) {
+				t.Parallel()
+				n := newTenant(t, strings.ToLower(strings.ReplaceAll(kind, ".", "-")+"-"+of))
+				cells := map[string]*way{} // by target
+				exec := map[string]string{}
+				var targets []*target
+				for _, how := range []string{waiting, async, interrupting} {
+					for i, one := range ways {
+						timeout := patient
+						if one.slow {
+							timeout = hasty
+						}
+						if how != waiting && i%2 == len(how)%2 { // an execution has at most 100 targets, and this means nothing here
+							continue
+						}
+						at := n.register(fmt.Sprintf("%s, %s", how, one.name), of, how, n.receiver.at(one, fmt.Sprint(how, "-", i)), timeout)
+						cells[at.id], exec[at.id], targets = one, how, append(targets, at)
+					}
+				}
+				n.put(in(kind), nil, targets...)
+				name := "told of"
+				project := idOf(n.must(http.MethodPost, "/resources/v3alpha/projects", map[string]any{"name": name}))
+				states := n.delivered(project, len(targets))
+				for id, one := range cells {
+					want := "DELIVERY_STATE_FAILED"
+					switch {
+					case one.gone:
+						want = "DELIVERY_STATE_DEAD"
+					case !one.failure || one.forwards != 0 || strings.HasPrefix(one.name, "forwarded"): // it has a status of 2xx
+						want = "DELIVERY_STATE_DELIVERED"
+					}
+					if states[id] != want {
+						t.Errorf("%s, %s, %q, %s: the delivery is %s, want %s", kind, of, exec[id], one.name, states[id], want)
+					}
+				}
+				ids := map[string]string{}
+				for _, call := range n.receiver.calls() {
+					if call.JSON["aggregateID"] != project {
+						continue // what else happens in the instance
+					}
+					payload, _ := call.JSON["event_payload"].(map[string]any)
+					if call.JSON["event_type"] != "project.added" || call.JSON["aggregateType"] != "project" || call.JSON["instanceID"] != n.id ||
+						call.JSON["resourceOwner"] != n.org || call.JSON["userID"] != n.own || payload["name"] != name || call.JSON["created_at"] == nil {
+						t.Errorf("the target was told %s", call.Body)
+					}
+					id := call.Header.Get("Webhook-Id")
+					_, whose, _ := strings.Cut(strings.TrimPrefix(call.Path, "/"), "/")
+					if known := ids[id]; known != "" && known != whose {
+						t.Errorf("%s and %s were told with the same ID", known, whose)
+					}
+					ids[id] = whose
+				}
+			})
+		}
+	}
+}
+
+// delivered waits until each target was tried with the event about an object, and returns
+// the states by target.
+func (n *tenant) delivered(object string, count int) map[string]string {
+	n.Helper()
+	states := map[string]string{}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		found := n.must(http.MethodPost, "/resources/v3alpha/executions/deliveries/_search?query.limit=1000", []any{
+			map[string]any{"object": map[string]any{"type": "project", "id": object}},
+		})
+		tried := 0
+		result, _ := found["result"].([]any)
+		for _, one := range result {
+			delivery, _ := one.(map[string]any)
+			states[text(delivery, "target")] = text(delivery, "state")
+			if text(delivery, "state") != "DELIVERY_STATE_PENDING" {
+				tried++
+			}
+		}
+		if tried == count {
+			return states
+		}
+	}
+	n.Errorf("not all of %d targets were tried: %v", count, states)
+	return states
+}
