@@ -101,7 +101,7 @@ func call(ctx context.Context, node *harness.Server, method, path, body string) 
 // was committed is delivered, in the order of its object; what comes twice has the same
 // webhook-id.
 func TestREL002_NoEventIsLostWhenNodesAreKilled(t *testing.T) {
-	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("WRIT_TEST_KILL_ROUNDS"), "4"))
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("WRIT_TEST_KILL_ROUNDS"), "3"))
 	if err != nil {
 		t.Fatal(err)
 	}
