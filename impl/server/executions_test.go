@@ -286,6 +286,38 @@ func TestNobodyWaitsForAnAsyncTarget(t *testing.T) {
 	close(free)
 }
 
+func TestREL070_ANodeThatEndsWaitsForAsyncTargets(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	const n = 20
+	begun, free := make(chan struct{}, n), make(chan struct{})
+	r := w.receiver("r", asyncHook, func(call) (int, string) {
+		begun <- struct{}{}
+		<-free
+		return 200, ""
+	})
+	w.on(`{"request":{`+createProject+`}}`, r)
+	address, end := servertest.StartNode(t, w.Env)
+	w.Nodes = append(w.Nodes, "http://"+address)
+	for i := range n {
+		if got := w.Call(1, "a.example", "owner", http.MethodPost, projects, fmt.Sprintf(`{"name":"p%d"}`, i)); got.Status != 201 {
+			t.Fatalf("got %d %s", got.Status, got.Body)
+		}
+	}
+	ended := make(chan struct{})
+	go func() { end(); close(ended) }()
+	for range n { // also those that had not begun when the node was told to end
+		<-begun
+	}
+	select {
+	case <-ended:
+		t.Error("the node ended while its calls were under way")
+	default:
+	}
+	close(free)
+	<-ended
+}
+
 func TestSEC221_WhoWaitsForTargetsHoldsNoPlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

@@ -172,7 +172,11 @@ func New(c Config) (*Server, error) {
 	s.fanout = &delivery.Fanout{DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Fresh: s.executions.Fresh}
 	s.deliveries = delivery.NewWorker(delivery.Config{
 		DB: c.DB, Now: c.Now, NewID: c.NewID, Logger: c.Logger, Limits: c.Deliveries, Call: targets.Call,
-		Target: func(row *db.Target) *webhook.Target { return execution.Target(c.Sealer, row) },
+		Target: func(row *db.Target) *webhook.Target {
+			target := execution.Target(c.Sealer, row)
+			target.Answers = false // of an event there is nothing to answer
+			return target
+		},
 	})
 	s.keeper = &signing.Keeper{Env: s.env, Sealer: c.Sealer}
 	keys := &signing.Set{Keeper: s.keeper}

@@ -50,7 +50,8 @@ type Client struct {
 	dialer   *net.Dialer
 	http     *http.Client // of single calls
 	pools    pools
-	tls      *tls.Config // nil is the default
+	long     chan struct{} // long answers that are being read
+	tls      *tls.Config   // nil is the default
 }
 
 // ErrForbidden is the error of an address that must not be called. It does not
@@ -59,7 +60,7 @@ var ErrForbidden = errors.New("the address is not public")
 
 // New returns a client over c.
 func New(c Config) *Client {
-	client := &Client{Config: c, resolver: &net.Resolver{}}
+	client := &Client{Config: c, resolver: &net.Resolver{}, long: make(chan struct{}, longAtOnce)}
 	if c.Resolver != "" {
 		client.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, network, c.Resolver)

@@ -16,10 +16,13 @@ import (
 const (
 	maxAnswer    = 20 << 20
 	maxRedirects = 5
+	// Of answers longer than shortAnswer so many are read at a time: they stay in memory.
+	shortAnswer = 256 << 10
+	longAtOnce  = 12
 	// maxPools is how many addresses connections are kept to; those that were used
 	// longest ago make room.
 	maxPools     = 1000
-	idlePerPool  = 8
+	idlePerPool  = 32
 	idleLifetime = 60 * time.Second
 )
 
@@ -33,11 +36,12 @@ type Answer struct {
 // ErrTooLong is the error of an answer that is longer than anybody needs.
 var ErrTooLong = fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 
-// Post posts a body and reads the answer, whatever its status is. Connections are kept
+// Post posts a body and reads the answer, whatever its status is, but keeps no more than
+// so many bytes of it. Connections are kept
 // for the pool of that name and used for nothing else. Redirects that keep the method are
 // followed, a few of them, and never from https to http; each address is judged like the
 // first (SEC-253). 303 and 300 are answers. ctx ends all of it.
-func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte) (*Answer, error) {
+func (c *Client) Post(ctx context.Context, pool, address string, header http.Header, body []byte, keep int) (*Answer, error) {
 	through := c.pool(pool)
 	for redirects := 0; ; redirects++ {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
@@ -55,7 +59,7 @@ func (c *Client) Post(ctx context.Context, pool, address string, header http.Hea
 		switch response.StatusCode {
 		case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		default:
-			return read(response)
+			return c.read(ctx, response, keep)
 		}
 		next, err := response.Location()
 		response.Body.Close()
@@ -71,18 +75,40 @@ func (c *Client) Post(ctx context.Context, pool, address string, header http.Hea
 	}
 }
 
-func read(response *http.Response) (*Answer, error) {
+// read reads an answer to its end, which is an error if that is too far.
+func (c *Client) read(ctx context.Context, response *http.Response, keep int) (*Answer, error) {
 	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
-	if err == nil && len(body) > maxAnswer {
+	answer := &Answer{Status: response.StatusCode, Header: response.Header}
+	body := io.LimitReader(response.Body, maxAnswer+1)
+	keep = min(keep, maxAnswer)
+	var err error
+	answer.Body, err = io.ReadAll(io.LimitReader(body, int64(min(keep, shortAnswer))))
+	if err == nil && len(answer.Body) == shortAnswer && keep > shortAnswer {
+		select {
+		case c.long <- struct{}{}:
+			defer func() { <-c.long }()
+		case <-ctx.Done():
+			return answer, ctx.Err()
+		}
+		var rest []byte
+		rest, err = io.ReadAll(io.LimitReader(body, int64(keep-shortAnswer)))
+		answer.Body = append(answer.Body, rest...)
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, body) // so that the connection can be used again
+	}
+	if end, ok := body.(*io.LimitedReader); err == nil && ok && end.N <= 0 {
 		err = ErrTooLong
 	}
-	return &Answer{response.StatusCode, response.Header, body}, err
+	return answer, plain(err)
 }
 
 // plain returns why a call failed without the addresses that the names of its URL lead to:
 // tenants would learn from them what is around the node (SEC-259).
 func plain(err error) error {
+	if err == nil {
+		return nil
+	}
 	if errors.Is(err, ErrForbidden) {
 		return ErrForbidden
 	}

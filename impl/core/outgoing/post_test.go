@@ -1,6 +1,7 @@
 package outgoing_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/writ-id/writ/impl/core/outgoing"
 )
@@ -60,7 +63,7 @@ func TestSEC253_RedirectsThatKeepTheMethodAreFollowed(t *testing.T) {
 			}
 			_, _ = io.WriteString(w, "arrived")
 		})
-		got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, []byte("body"))
+		got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, []byte("body"), 1<<30)
 		if err != nil || got.Status != 200 || string(got.Body) != "arrived" {
 			t.Errorf("%d: got %v, %v", status, got, err)
 		}
@@ -69,7 +72,7 @@ func TestSEC253_RedirectsThatKeepTheMethodAreFollowed(t *testing.T) {
 		}
 	}
 	a := newAsked(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/to", http.StatusSeeOther) })
-	if got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, nil); err != nil || got.Status != 303 || len(a.got()) != 1 {
+	if got, err := local().Post(t.Context(), "p", a.URL+"/from", http.Header{}, nil, 1<<30); err != nil || got.Status != 303 || len(a.got()) != 1 {
 		t.Errorf("303, which is to be read by GET, is no answer but %v, %v after %q", got, err, a.got())
 	}
 }
@@ -83,7 +86,7 @@ func TestSEC253_RedirectsEnd(t *testing.T) {
 	for _, at := range []string{a.URL, "http://169.254.169.254/", "http://127.0.0.2:9/", "ftp://127.0.0.1/", "http://u:p@127.0.0.1/", "http://127.0.0.1:22/"} {
 		around = at
 		before := len(a.got())
-		got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil)
+		got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, 1<<30)
 		if err == nil {
 			t.Errorf("to %q: got %v", at, got)
 		}
@@ -101,12 +104,12 @@ func TestSEC253_NoRedirectLeadsFromHTTPSToHTTP(t *testing.T) {
 	plain := newAsked(t, func(http.ResponseWriter, *http.Request) {})
 	secure := httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusPermanentRedirect))
 	t.Cleanup(secure.Close)
-	if _, err := local().Post(t.Context(), "p", secure.URL, http.Header{}, nil); err == nil || len(plain.got()) != 0 {
+	if _, err := local().Post(t.Context(), "p", secure.URL, http.Header{}, nil, 1<<30); err == nil || len(plain.got()) != 0 {
 		t.Errorf("a certificate of nobody is trusted: %v", err)
 	}
 	client := local()
 	client.Trust(secure.Certificate())
-	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, nil); err == nil || !strings.Contains(err.Error(), "from https to http") {
+	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, nil, 1<<30); err == nil || !strings.Contains(err.Error(), "from https to http") {
 		t.Errorf("got %v", err)
 	}
 	if len(plain.got()) != 0 {
@@ -120,7 +123,7 @@ func TestSEC254_ConnectionsAreKeptForOnePoolOnly(t *testing.T) {
 	client := local()
 	for range 10 {
 		for _, pool := range []string{"one", "two"} {
-			if _, err := client.Post(t.Context(), pool, a.URL, http.Header{}, nil); err != nil {
+			if _, err := client.Post(t.Context(), pool, a.URL, http.Header{}, nil, 1<<30); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -129,9 +132,26 @@ func TestSEC254_ConnectionsAreKeptForOnePoolOnly(t *testing.T) {
 		t.Errorf("20 calls of two pools took %d connections, want 2", len(a.connections))
 	}
 	for i := range 1500 { // more than there are pools
-		if _, err := client.Post(t.Context(), fmt.Sprint(i), a.URL, http.Header{}, nil); err != nil {
+		if _, err := client.Post(t.Context(), fmt.Sprint(i), a.URL, http.Header{}, nil, 1<<30); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestHTTP2IsSpokenWhereItIsOffered(t *testing.T) {
+	t.Parallel()
+	proto := make(chan string, 1)
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { proto <- r.Proto }))
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	client := local()
+	client.Trust(secure.Certificate())
+	if _, err := client.Post(t.Context(), "p", secure.URL, http.Header{}, []byte("body"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-proto; got != "HTTP/2.0" {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -145,8 +165,56 @@ func TestSEC254_AnAnswerIsNotLongerThanItsLimit(t *testing.T) {
 			}
 		}
 	})
-	if _, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil); !errors.Is(err, outgoing.ErrTooLong) {
-		t.Errorf("got %v", err)
+	for _, keep := range []int{1 << 30, 100, 0} {
+		if got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, keep); !errors.Is(err, outgoing.ErrTooLong) || len(got.Body) > 20<<20 || len(got.Body) > keep {
+			t.Errorf("keeping %d: got %d bytes, %v", keep, len(got.Body), err)
+		}
+	}
+}
+
+func TestSEC254_OfAnAnswerIsKeptWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{0, 10, 256 << 10, 256<<10 + 1, 20 << 20} {
+		text := bytes.Repeat([]byte("x"), length)
+		a := newAsked(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
+		for _, keep := range []int{0, 5, 256 << 10, 300 << 10, 1 << 30} {
+			got, err := local().Post(t.Context(), "p", a.URL, http.Header{}, nil, keep)
+			if err != nil || len(got.Body) != min(keep, length) {
+				t.Errorf("%d of %d: got %d bytes, %v", keep, length, len(got.Body), err)
+			}
+		}
+	}
+}
+
+func TestSEC254_LongAnswersWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	const calls = 30
+	var reading, most atomic.Int32
+	a := newAsked(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(make([]byte, 2<<20)) // more than waits in buffers on the way
+		n := reading.Add(1)
+		for {
+			if seen := most.Load(); n <= seen || most.CompareAndSwap(seen, n) {
+				break
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+		reading.Add(-1)
+		_, _ = w.Write(make([]byte, 8<<20))
+	})
+	client := local()
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			if got, err := client.Post(t.Context(), "p", a.URL, http.Header{}, nil, 1<<30); err != nil || len(got.Body) != 10<<20 {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("at most %d of %d answers came beyond their beginning at once", most.Load(), calls)
+	if most.Load() == calls {
+		t.Error("none waited")
 	}
 }
 
@@ -162,7 +230,7 @@ func TestSEC259_TheErrorOfACallSaysNoAddress(t *testing.T) {
 	dns := resolver(t, always("127.0.0.1"))
 	client := outgoing.New(outgoing.Config{Resolver: dns, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
 	for _, at := range []string{"http://inside.example" + port, "http://nowhere.invalid.example" + port} {
-		_, err := client.Post(t.Context(), "p", at, http.Header{}, nil)
+		_, err := client.Post(t.Context(), "p", at, http.Header{}, nil, 1<<30)
 		if err == nil || strings.Contains(err.Error(), "127.0.0.1") {
 			t.Errorf("%s: got %v", at, err)
 		}

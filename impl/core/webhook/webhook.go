@@ -13,6 +13,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -71,6 +72,10 @@ type Caller struct {
 	Now func() time.Time
 }
 
+// maxKept is how much is kept of an answer that does not count itself: what it may forward,
+// and what people look at.
+const maxKept = 16 << 10
+
 // ErrNoKey is the error of a target that has no key to sign with.
 var ErrNoKey = errors.New("the target has no signing key; rotating it makes one")
 
@@ -101,7 +106,11 @@ func (c *Caller) Call(ctx context.Context, t *Target, m *Message) (*Answer, erro
 	defer cancel()
 	sent := header.Clone()
 	sent["Webhook-Signature"] = []string{signature}
-	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body)
+	keep := maxKept
+	if t.Answers {
+		keep = math.MaxInt
+	}
+	got, err := c.Out.Post(ctx, t.InstanceID+"/"+t.ID, t.URL, sent, m.Body, keep)
 	answer.Took = time.Since(begin)
 	if got != nil {
 		answer.Status, answer.Body, answer.RetryAfter = got.Status, got.Body, retryAfter(got.Header, begin)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +126,13 @@ func Apply(t testing.TB, config server.Config, text string) *seed.Applied {
 // Start starts a node that ends with the test, and returns its address.
 func Start(t testing.TB, config server.Config) string {
 	t.Helper()
+	address, _ := StartNode(t, config)
+	return address
+}
+
+// StartNode is Start, and returns what ends the node before the test does.
+func StartNode(t testing.TB, config server.Config) (address string, end func()) {
+	t.Helper()
 	node, err := server.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -136,13 +144,14 @@ func Start(t testing.TB, config server.Config) string {
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- node.Serve(ctx, listener) }()
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		stop()
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return listener.Addr().String()
+	t.Cleanup(end)
+	return listener.Addr().String(), end
 }
 
 // Token returns the token of a user of the seed; any other text is a token.
