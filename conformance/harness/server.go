@@ -191,6 +191,16 @@ func (s *Server) Node(t testing.TB) *Server {
 	return &second
 }
 
+// Program returns the program to test, for its commands.
+func Program(t testing.TB) string {
+	t.Helper()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 // binary returns the program to test.
 var binary = sync.OnceValues(func() (string, error) {
 	if path := os.Getenv("WRIT_TEST_BINARY"); path != "" {
