@@ -114,6 +114,16 @@ func (n *node) stop() error {
 	return n.stops
 }
 
+// kill ends the process as kill -9 does.
+func (n *node) kill() error {
+	n.once.Do(func() {
+		_ = n.cmd.Process.Kill() // it may have ended
+		<-n.ended
+		n.stops = n.failures()
+	})
+	return n.stops
+}
+
 func (n *node) end() error {
 	if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

@@ -24,6 +24,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,6 +47,7 @@ type Server struct {
 	} `json:"service_user"`
 
 	dataDir string // of a server that this package started
+	process *node
 }
 
 // Limits on what a server may take.
@@ -133,7 +135,7 @@ func start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	server.dataDir = dataDir
+	server.dataDir, server.process = dataDir, node
 	made.Lock()
 	defer made.Unlock()
 	made.servers = append(made.servers, server)
@@ -154,9 +156,9 @@ func (s *Server) DatabaseURL() (string, error) {
 	return database.String(), nil
 }
 
-// Node starts a second node on the database of s, or skips the test when the
+// Node starts a further node on the database of s, or skips the test when the
 // database is out of reach.
-func (s *Server) Node(t testing.TB) *Server {
+func (s *Server) Node(t testing.TB, args ...string) *Server {
 	t.Helper()
 	database, err := s.DatabaseURL()
 	if database == "" && err == nil {
@@ -169,8 +171,10 @@ func (s *Server) Node(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := run(program, "serve", "--addr", "127.0.0.1:0", "--database-url", database,
-		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json")
+	node, err := run(program, append([]string{
+		"serve", "--addr", "127.0.0.1:0", "--database-url", database,
+		"--master-key-file", filepath.Join(s.dataDir, "master-key.json"), "--drain-delay", "0s", "--log-format", "json",
+	}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +184,7 @@ func (s *Server) Node(t testing.TB) *Server {
 		}
 	})
 	second := *s
+	second.process = node
 	err = node.await(func() error {
 		second.Addr, err = node.logged("ready", "addr")
 		return err
@@ -199,6 +204,27 @@ func Program(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return program
+}
+
+// Kill ends the node as a crash does. What it logged until then counts.
+func (s *Server) Kill(t testing.TB) {
+	t.Helper()
+	if err := s.process.kill(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Pause stops the node, without a word, until Resume lets it go on. Its database runs.
+func (s *Server) Pause(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+
+// Resume lets a node go on.
+func (s *Server) Resume(t testing.TB) { s.signal(t, syscall.SIGCONT) }
+
+func (s *Server) signal(t testing.TB, what syscall.Signal) {
+	t.Helper()
+	if err := s.process.cmd.Process.Signal(what); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // binary returns the program to test.

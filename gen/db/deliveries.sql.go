@@ -188,23 +188,6 @@ func (q *Queries) EndQueue(ctx context.Context, db DBTX, arg EndQueueParams) (in
 	return result.RowsAffected(), nil
 }
 
-const eventsAreHeldBack = `-- name: EventsAreHeldBack :one
-SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > ($1::xid8, $2::bigint))::bool
-`
-
-type EventsAreHeldBackParams struct {
-	Xid      uint64 `db:"xid"`
-	Sequence int64  `db:"sequence"`
-}
-
-// Whether there are events that a running transaction keeps from being read.
-func (q *Queries) EventsAreHeldBack(ctx context.Context, db DBTX, arg EventsAreHeldBackParams) (bool, error) {
-	row := db.QueryRow(ctx, eventsAreHeldBack, arg.Xid, arg.Sequence)
-	var column_1 bool
-	err := row.Scan(&column_1)
-	return column_1, err
-}
-
 const existingTargets = `-- name: ExistingTargets :many
 SELECT id FROM targets WHERE instance_id = $1 AND id = ANY ($2::text[]) ORDER BY id FOR KEY SHARE
 `
@@ -397,21 +380,19 @@ func (q *Queries) LeaseDeliveryQueues(ctx context.Context, db DBTX, arg LeaseDel
 }
 
 const lockDeliveryCursor = `-- name: LockDeliveryCursor :one
-SELECT c.xid, c.sequence, c.position, c.is_heard, c.version, (c.xid > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign
-FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE
+SELECT c.xid, c.sequence, c.position, c.is_heard, c.version FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE
 `
 
 type LockDeliveryCursorRow struct {
-	Xid       uint64 `db:"xid"`
-	Sequence  int64  `db:"sequence"`
-	Position  int64  `db:"position"`
-	IsHeard   bool   `db:"is_heard"`
-	Version   int64  `db:"version"`
-	IsForeign bool   `db:"is_foreign"`
+	Xid      uint64 `db:"xid"`
+	Sequence int64  `db:"sequence"`
+	Position int64  `db:"position"`
+	IsHeard  bool   `db:"is_heard"`
+	Version  int64  `db:"version"`
 }
 
-// Who holds it is the fan-out. Transactions are numbered by the cluster: when the database
-// was restored into another one, where the cursor stands is no place.
+// Who holds it is the fan-out. What is to be read goes into statements of their own: this
+// one may have waited for the lock, and sees what there was before.
 func (q *Queries) LockDeliveryCursor(ctx context.Context, db DBTX) (LockDeliveryCursorRow, error) {
 	row := db.QueryRow(ctx, lockDeliveryCursor)
 	var i LockDeliveryCursorRow
@@ -421,7 +402,6 @@ func (q *Queries) LockDeliveryCursor(ctx context.Context, db DBTX) (LockDelivery
 		&i.Position,
 		&i.IsHeard,
 		&i.Version,
-		&i.IsForeign,
 	)
 	return i, err
 }
@@ -801,4 +781,29 @@ func (q *Queries) SweepDeliveries(ctx context.Context, db DBTX, arg SweepDeliver
 	var count int64
 	err := row.Scan(&count)
 	return count, err
+}
+
+const whyThereAreNoEvents = `-- name: WhyThereAreNoEvents :one
+SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > ($1::xid8, $2::bigint))::bool AS are_held,
+    ($1::xid8 > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign
+`
+
+type WhyThereAreNoEventsParams struct {
+	Xid      uint64 `db:"xid"`
+	Sequence int64  `db:"sequence"`
+}
+
+type WhyThereAreNoEventsRow struct {
+	AreHeld   bool `db:"are_held"`
+	IsForeign bool `db:"is_foreign"`
+}
+
+// Whether there are events that a running transaction keeps from being read; and whether
+// there never will be some. Transactions are numbered by the server: when the database was
+// restored into another one, where the cursor stands is no place.
+func (q *Queries) WhyThereAreNoEvents(ctx context.Context, db DBTX, arg WhyThereAreNoEventsParams) (WhyThereAreNoEventsRow, error) {
+	row := db.QueryRow(ctx, whyThereAreNoEvents, arg.Xid, arg.Sequence)
+	var i WhyThereAreNoEventsRow
+	err := row.Scan(&i.AreHeld, &i.IsForeign)
+	return i, err
 }

@@ -1,8 +1,7 @@
 -- name: LockDeliveryCursor :one
--- Who holds it is the fan-out. Transactions are numbered by the cluster: when the database
--- was restored into another one, where the cursor stands is no place.
-SELECT c.xid, c.sequence, c.position, c.is_heard, c.version, (c.xid > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign
-FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE;
+-- Who holds it is the fan-out. What is to be read goes into statements of their own: this
+-- one may have waited for the lock, and sees what there was before.
+SELECT c.xid, c.sequence, c.position, c.is_heard, c.version FROM delivery_cursor c WHERE c.instance_id = '' FOR UPDATE;
 
 -- name: SkipEvents :one
 -- While nobody hears events, they are passed over up to the first one of an execution,
@@ -26,9 +25,12 @@ UPDATE delivery_cursor SET xid = pg_snapshot_xmin(pg_current_snapshot()), sequen
 -- name: MoveDeliveryCursor :exec
 UPDATE delivery_cursor SET xid = @xid, sequence = @sequence, position = @position, is_heard = @is_heard, version = @version WHERE instance_id = '';
 
--- name: EventsAreHeldBack :one
--- Whether there are events that a running transaction keeps from being read.
-SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint))::bool;
+-- name: WhyThereAreNoEvents :one
+-- Whether there are events that a running transaction keeps from being read; and whether
+-- there never will be some. Transactions are numbered by the server: when the database was
+-- restored into another one, where the cursor stands is no place.
+SELECT EXISTS (SELECT FROM events e WHERE (e.xid, e.sequence) > (@xid::xid8, @sequence::bigint))::bool AS are_held,
+    (@xid::xid8 > pg_snapshot_xmax(pg_current_snapshot()))::bool AS is_foreign;
 
 -- name: HearingInstances :many
 SELECT DISTINCT instance_id FROM executions WHERE condition_type = 'event';

@@ -21,6 +21,8 @@ type webhook struct {
 	Aggregate   string           `json:"x-aggregate"`
 	RequestBody *requestBody     `json:"requestBody"`
 	Responses   fields[response] `json:"responses"`
+	// The receiver knows us by the signature, which OpenAPI has no word for.
+	Security []map[string][]string `json:"security"`
 }
 
 const (
@@ -83,6 +85,7 @@ func (g *generator) webhooks(files *protoregistry.Files, events fields[protorefl
 				AllOf: []*schema{{Ref: schemaRef + eventPayload}, body},
 			}}}},
 			Responses: fields[response]{{"2XX", response{Description: "The event was taken; with any other status it is sent again."}}},
+			Security:  []map[string][]string{},
 		}})
 	}
 	return all, g.message(envelope, inAnswer, []protoreflect.FieldDescriptor{envelope.Fields().ByName(payloadField)})

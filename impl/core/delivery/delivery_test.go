@@ -517,3 +517,46 @@ func TestSEC221_AFloodOfOneTenantLeavesPlacesToOthers(t *testing.T) {
 		t.Error("the endpoint does not hang: this proves nothing")
 	}
 }
+
+// TestREL035_NodesThatFanOutAtOnceSeeEveryEventOnce has them wait for one another's cursor.
+func TestREL035_NodesThatFanOutAtOnceSeeEveryEventOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.instance("a", "event.user.*", "t", "http://127.0.0.1:1/")
+	const nodes, events = 4, 300
+	first := w.node()
+	w.until("somebody hears", func() bool { return w.count("SELECT count(*) FROM delivery_cursor WHERE is_heard") == 1 }, first)
+	writing := make(chan struct{})
+	go func() {
+		defer close(writing)
+		for i := range events {
+			w.happens("a", fmt.Sprint("user", i%10))
+		}
+	}()
+	var passing sync.WaitGroup
+	for range nodes {
+		n := w.node()
+		passing.Go(func() {
+			for done := false; !done; {
+				select {
+				case <-writing:
+					done = true
+				default:
+				}
+				if _, err := n.Pass(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	passing.Wait()
+	w.until("all is seen", func() bool {
+		return w.count("SELECT count(*) FROM events e, delivery_cursor c WHERE (e.xid, e.sequence) > (c.xid, c.sequence)") == 0
+	}, first)
+	if n, of := w.count("SELECT count(*) FROM deliveries"), w.count("SELECT count(DISTINCT delivered_sequence) FROM deliveries"); n != events || of != events {
+		t.Errorf("%d deliveries of %d events, want %d", n, of, events)
+	}
+	if n := w.count("SELECT count(*) FROM (SELECT 1 FROM deliveries WHERE next_attempt IS NOT NULL GROUP BY object_id HAVING count(*) > 1) two"); n != 0 {
+		t.Errorf("of %d objects two are due", n)
+	}
+}

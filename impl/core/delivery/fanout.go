@@ -110,10 +110,6 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 	if err != nil {
 		return made, err
 	}
-	if cursor.IsForeign {
-		f.Logger.WarnContext(ctx, "the database was restored from another server: events of before the restore are not delivered any more")
-		return passed{heard: true, more: true}, q.RestartDeliveryCursor(ctx, tx)
-	}
 	if !cursor.IsHeard {
 		heard, err := q.SkipEvents(ctx, tx)
 		if store.NoRow(err) {
@@ -128,7 +124,12 @@ func (f *Fanout) pass(ctx context.Context, tx pgx.Tx) (made passed, err error) {
 		return made, err
 	}
 	if len(events) == 0 {
-		made.held, err = q.EventsAreHeldBack(ctx, tx, db.EventsAreHeldBackParams{Xid: after.Xid, Sequence: after.Sequence})
+		why, err := q.WhyThereAreNoEvents(ctx, tx, db.WhyThereAreNoEventsParams{Xid: after.Xid, Sequence: after.Sequence})
+		if err == nil && why.IsForeign {
+			f.Logger.WarnContext(ctx, "the database was restored from another server: events of before the restore are not delivered any more")
+			return passed{heard: true, more: true}, q.RestartDeliveryCursor(ctx, tx)
+		}
+		made.held = why.AreHeld
 		return made, err
 	}
 	if slices.ContainsFunc(events, changesExecutions) {
