@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/writ-id/writ/impl/core/execution"
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/server"
 )
@@ -17,6 +18,9 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 	alice := w.a.signedIn("alice").tokens("web", offline)
 	jwt := w.a.signedIn("alice").tokens("jwtweb", "openid").text("access_token")
 	w.a.must("POST", "/v3alpha/users/"+w.a.users["alice"].ID+"/totp", "")
+	target := w.a.receive("restWebhook", `,"interruptOnError":true`) // without its key it fails
+	w.a.function("preuserinfo", target)
+	w.a.must("POST", "/resources/v3alpha/targets/"+target.id+"/_rotate_signing_key", "{}")
 
 	master := w.sealer.(*secret.MasterKey)
 	for _, step := range []func(*secret.MasterKey) (*secret.MasterKey, error){(*secret.MasterKey).Add, (*secret.MasterKey).Switch} {
@@ -26,13 +30,21 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 		}
 	}
 	for _, one := range server.SealedColumns() {
-		if n, err := one.Reseal(t.Context(), w.db, master); err != nil || n == 0 {
+		n, err := one.Reseal(t.Context(), w.db, master)
+		if err != nil || n == 0 && one.Column != "targets.old_signing_key" { // which goes with the other
 			t.Errorf("%s: %d were sealed anew: %v", one.Column, n, err)
 		}
 	}
 	only, err := master.Drop()
 	if err != nil {
 		t.Fatal(err)
+	}
+	var old []byte
+	if err := w.db.Pool.QueryRow(t.Context(), "SELECT old_signing_key FROM targets WHERE id = $1", target.id).Scan(&old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := only.Open(old, execution.KeyPlace(w.a.instance(), target.id)); err != nil {
+		t.Errorf("the key of a target that was rotated: %v", err)
 	}
 	w.start(only)
 	fresh := w.a.on(2)
@@ -41,6 +53,10 @@ func TestSEC311_AnExchangedMasterKeyOpensEverything(t *testing.T) {
 			t.Errorf("an access token (%s) of before is not active", name)
 		}
 	}
+	if got := fresh.userinfo(jwt); got.Status != 200 || len(target.bodies()) == 0 {
+		t.Errorf("a target is called with no key of before: %d %s", got.Status, got.Text)
+	}
+	w.a.must("DELETE", "/resources/v3alpha/executions/function.preuserinfo", "") // the other nodes have the old key only
 	next := fresh.refresh("web", alice.text("refresh_token"))
 	if !w.a.active("api", w.a.granted("a refresh", next)) {
 		t.Error("the other nodes do not know what it issues")
