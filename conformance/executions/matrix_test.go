@@ -67,10 +67,17 @@ func (n *tenant) cell(c cellOf, at *target, number int) {
 		n.refusal(what, c.transport, got, want, at)
 	}
 	// What was done.
+	left := name
+	switch {
+	case !want.done:
+		left = was
+	case want.changed && c.before:
+		left = called
+	}
 	is := n.name()
 	switch {
-	case !want.done && is != was, want.done && !(want.changed && c.before) && is != name, want.changed && c.before && is != called:
-		n.Errorf("%s: the project was %q and is %q, want %+v", what, was, is, want)
+	case is != left:
+		n.Errorf("%s: the project was %q and is %q, want %q", what, was, is, left)
 	case !want.refused && !c.before && want.changed != (got.ID == called), !want.refused && !want.changed && got.ID != n.project:
 		n.Errorf("%s: the answer is about %q", what, got.ID)
 	}

@@ -196,6 +196,16 @@ func (s *Server) Node(t testing.TB, args ...string) *Server {
 	return &second
 }
 
+// Program returns the program to test, for its commands.
+func Program(t testing.TB) string {
+	t.Helper()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 // Kill ends the node as a crash does. What it logged until then counts.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()

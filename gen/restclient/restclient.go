@@ -4685,25 +4685,25 @@ type ResponseTypes struct {
 // RestRequestResponse RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponse struct {
 	// URL The endpoint's absolute URL, http or https and without credentials.
-	URL interface{} `json:"url"`
+	URL string `json:"url"`
 }
 
 // RestRequestResponseOutput RestRequestResponse calls an endpoint whose response body is used.
 type RestRequestResponseOutput struct {
 	// URL The endpoint's absolute URL, http or https and without credentials.
-	URL interface{} `json:"url"`
+	URL string `json:"url"`
 }
 
 // RestWebhook RestWebhook calls an endpoint and looks at the status of its response only.
 type RestWebhook struct {
 	// URL The endpoint's absolute URL, http or https and without credentials.
-	URL interface{} `json:"url"`
+	URL string `json:"url"`
 }
 
 // RestWebhookOutput RestWebhook calls an endpoint and looks at the status of its response only.
 type RestWebhookOutput struct {
 	// URL The endpoint's absolute URL, http or https and without credentials.
-	URL interface{} `json:"url"`
+	URL string `json:"url"`
 }
 
 // RevocationRequest Which token it is.

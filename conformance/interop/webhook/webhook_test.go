@@ -333,7 +333,8 @@ func tamper(t *testing.T, r *receiver, c call) {
 	}
 }
 
-// TestTheReceiversAreThoseOfThePage keeps what people copy what is tested.
+// TestTheReceiversAreThoseOfThePage keeps what people copy what is tested; the README has
+// the one for node.
 func TestTheReceiversAreThoseOfThePage(t *testing.T) {
 	res, err := http.Get(harness.Shared(t).Issuer + "/docs/executions")
 	if err != nil {
@@ -341,6 +342,10 @@ func TestTheReceiversAreThoseOfThePage(t *testing.T) {
 	}
 	page, err := io.ReadAll(res.Body)
 	if err := errors.Join(err, res.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
 		t.Fatal(err)
 	}
 	shown := html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(string(page), ""))
@@ -351,6 +356,9 @@ func TestTheReceiversAreThoseOfThePage(t *testing.T) {
 		}
 		if !strings.Contains(shown, strings.TrimSpace(string(code))) {
 			t.Errorf("the page /docs/executions does not have the receiver in %s", name)
+		}
+		if _, example, _ := strings.Cut(string(code), "\n"); name == "node" && !strings.Contains(string(readme), example) {
+			t.Error("the README does not have the receiver in node")
 		}
 		if lines := strings.Count(strings.TrimSpace(string(code)), "\n"); lines > 17 {
 			t.Errorf("the receiver in %s has %d lines", name, lines)

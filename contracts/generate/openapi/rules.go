@@ -161,8 +161,10 @@ func (g *generator) stringRules(f protoreflect.FieldDescriptor, s *schema, rules
 			case formats[name] != "":
 				s.Format = formats[name]
 				switch name {
-				case "uri":
-					s.match(absoluteURI)
+				case "uri": // a second pattern beside a format is more than generators of clients bear
+					if s.Pattern == "" {
+						s.match(absoluteURI)
+					}
 				case "email":
 					s.match(emailAddress)
 				}

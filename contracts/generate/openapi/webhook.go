@@ -18,9 +18,12 @@ import (
 type webhook struct {
 	Summary     string           `json:"summary"`
 	Description string           `json:"description,omitempty"`
+	OperationID string           `json:"operationId"`
 	Aggregate   string           `json:"x-aggregate"`
 	RequestBody *requestBody     `json:"requestBody"`
 	Responses   fields[response] `json:"responses"`
+	// The receiver knows us by the signature, which OpenAPI has no word for.
+	Security []map[string][]string `json:"security"`
 }
 
 const (
@@ -78,11 +81,15 @@ func (g *generator) webhooks(files *protoregistry.Files, events fields[protorefl
 			Properties: fields[*schema]{{typeField, &schema{Type: "string", Enum: []any{event.name}}}, {payloadField, payload}},
 		}
 		all.add(event.name, map[string]*webhook{"post": {
-			Summary: first, Description: rest, Aggregate: proto.GetExtension(event.value.Options(), policyv1.E_Event).(*policyv1.Event).GetAggregate(),
+			Summary: first, Description: rest, OperationID: "on" + string(event.value.Name()), Aggregate: proto.GetExtension(event.value.Options(), policyv1.E_Event).(*policyv1.Event).GetAggregate(),
 			RequestBody: &requestBody{Required: true, Content: map[string]mediaType{"application/json": {Schema: &schema{
 				AllOf: []*schema{{Ref: schemaRef + eventPayload}, body},
 			}}}},
-			Responses: fields[response]{{"2XX", response{Description: "The event was taken; with any other status it is sent again."}}},
+			Responses: fields[response]{
+				{"2XX", response{Description: "The event was taken."}},
+				{"4XX", response{Description: "It is sent again, as with any other status; 410 ends it."}},
+			},
+			Security: []map[string][]string{},
 		}})
 	}
 	return all, g.message(envelope, inAnswer, []protoreflect.FieldDescriptor{envelope.Fields().ByName(payloadField)})

@@ -37,6 +37,13 @@ func New[K comparable, V any](key func(K) string) *Cache[K, V] {
 	return &Cache[K, V]{key: key, entries: map[K]entry[V]{}}
 }
 
+// Fresh returns what is known of k if it is not too old: for callers that would have to
+// make what loads it.
+func (c *Cache[K, V]) Fresh(k K) (V, bool) {
+	e, _ := c.entry(k)
+	return e.value, time.Now().Before(e.until)
+}
+
 // loadLimit bounds one load. It is nobody's in particular: who asked first may go
 // away while others wait.
 const loadLimit = 10 * time.Second

@@ -36,7 +36,7 @@ type Config struct {
 // Engine runs executions. It is safe for concurrent use.
 type Engine struct {
 	Config
-	tables cache.Cache[string, *Table] // by instance
+	tables *cache.Cache[string, *Table] // by instance
 	gate   *fair.Gate
 	later  sync.WaitGroup // calls that nobody waits for
 }
@@ -48,7 +48,9 @@ const (
 )
 
 // New returns an Engine over c.
-func New(c Config) *Engine { return &Engine{Config: c, gate: fair.New(maxCalls, maxWaiting)} }
+func New(c Config) *Engine {
+	return &Engine{Config: c, tables: cache.New[string, *Table](func(id string) string { return id }), gate: fair.New(maxCalls, maxWaiting)}
+}
 
 // Find implements policy.Executions.
 func (e *Engine) Find(ctx context.Context, instanceID, method string) (*policy.Around, error) {

@@ -60,6 +60,9 @@ func (t *Table) HasEvents() bool { return len(t.events) > 0 }
 
 // Of returns the table of a tenant, at most cache.MaxAge old.
 func (e *Engine) Of(ctx context.Context, instanceID string) (*Table, error) {
+	if table, ok := e.tables.Fresh(instanceID); ok {
+		return table, nil
+	}
 	return e.tables.Get(ctx, instanceID, func(ctx context.Context) (*Table, error) { return e.load(ctx, instanceID) })
 }
 

@@ -52,7 +52,7 @@ func (r *run) instance(ctx context.Context, instance Instance) error {
 	if err := r.languages(inside, instance.Languages); err != nil {
 		return err
 	}
-	if err := r.actions(inside, instance); err != nil {
+	if err := r.actions(inside, at.path, instance); err != nil {
 		return err
 	}
 	for _, schema := range instance.UserSchemas {
@@ -116,15 +116,22 @@ func (r *run) languages(ctx context.Context, settings Body) error {
 	return err
 }
 
-// actions makes targets and executions exist. Executions name targets by name.
-func (r *run) actions(ctx context.Context, instance Instance) error {
+// actions makes targets and executions exist. Executions name targets by name. The key
+// that a new target signs with is told, as its receiver needs it.
+func (r *run) actions(ctx context.Context, path string, instance Instance) error {
 	ids := map[any]string{}
 	for _, target := range instance.Targets {
-		id, _, err := r.ensure(ctx, targets, target, Body{"name": Body{"name": target["name"]}})
+		id, answer, err := r.ensure(ctx, targets, target, Body{"name": Body{"name": target["name"]}})
 		if err != nil {
 			return fmt.Errorf("target %q: %w", target["name"], err)
 		}
 		ids[target["name"]] = id
+		at := fmt.Sprintf("%s.targets.%s.signing_key", path, target["name"])
+		if answer != nil && text(answer, "signing_key") != "" {
+			r.keep(at, text(answer, "signing_key"))
+		} else if known := r.Known[at]; known != "" {
+			r.applied.Secrets[at] = known
+		}
 	}
 	for _, execution := range instance.Executions {
 		body := Body{}

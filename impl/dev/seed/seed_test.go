@@ -13,6 +13,7 @@ import (
 	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
+	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/dev/seed"
 	"github.com/writ-id/writ/impl/server"
 	"github.com/writ-id/writ/impl/server/servertest"
@@ -177,6 +178,35 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	}
 	if (len(third.Changes) > 0) || !maps.Equal(third.Secrets, first.Secrets) {
 		t.Errorf("a run that knows the secrets: got changed %v, want it to keep them", (len(third.Changes) > 0))
+	}
+}
+
+func TestTheKeyOfATargetIsToldWhenItIsMade(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	file, err := seed.Parse("seed.yaml", []byte("instances: [{name: a, targets: [{name: hook, timeout: 1s, rest_webhook: {url: 'https://a.example'}}]}]"), noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "instances.a.targets.hook.signing_key"
+	without, err := server.ApplySeed(t.Context(), f.server, file, seed.Config{DryRun: true})
+	if err != nil || without.Secrets[path] != "" {
+		t.Errorf("without a master key there is the key %q, %v", without.Secrets[path], err)
+	}
+	if f.server.Sealer, err = secret.NewMasterKey(); err != nil {
+		t.Fatal(err)
+	}
+	first, err := server.ApplySeed(t.Context(), f.server, file, f.c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := webhook.ParseKey(first.Secrets[path]); err != nil || !slices.Contains(first.Generated, path) {
+		t.Errorf("got %q, %v", first.Secrets[path], err)
+	}
+	f.c.Known = first.Secrets
+	second, err := server.ApplySeed(t.Context(), f.server, file, f.c)
+	if err != nil || second.Secrets[path] != first.Secrets[path] || len(second.Generated) > 0 {
+		t.Errorf("again: got %q, %v", second.Secrets[path], err)
 	}
 }
 

@@ -733,11 +733,11 @@ const file_writ_action_v3alpha_target_proto_rawDesc = "" +
 	"\x12interrupt_on_error\x18\x06 \x01(\bH\x01R\x10interruptOnError:\v\xf2\xc7\x18\atargetsB\x1e\n" +
 	"\vtarget_type\x12\x0f\x8a\xc8\x18\vtarget_typeB\x10\n" +
 	"\x0eexecution_typeB\a\n" +
-	"\x05_name\"M\n" +
-	"\vRestWebhook\x12>\n" +
-	"\x03url\x18\x01 \x01(\tB,\xbaH)r'\x10\x01\x18\xe8\a2\x1d^https?://[^/?#@]+([/?#].*)?$\x88\x01\x01R\x03url\"U\n" +
-	"\x13RestRequestResponse\x12>\n" +
-	"\x03url\x18\x01 \x01(\tB,\xbaH)r'\x10\x01\x18\xe8\a2\x1d^https?://[^/?#@]+([/?#].*)?$\x88\x01\x01R\x03url\"\x95\x01\n" +
+	"\x05_name\"X\n" +
+	"\vRestWebhook\x12I\n" +
+	"\x03url\x18\x01 \x01(\tB7\xbaH4r2\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x88\x01\x01R\x03url\"`\n" +
+	"\x13RestRequestResponse\x12I\n" +
+	"\x03url\x18\x01 \x01(\tB7\xbaH4r2\x10\x01\x18\xe8\a2(^https?://[!-\"$-.0->A-~]+([/?#][!-~]*)?$\x88\x01\x01R\x03url\"\x95\x01\n" +
 	"\tGetTarget\x12>\n" +
 	"\adetails\x18\x01 \x01(\v2\x1c.writ.object.v3alpha.DetailsB\x06\xbaH\x03\xc8\x01\x01R\adetails\x12;\n" +
 	"\x06target\x18\x02 \x01(\v2\x1b.writ.action.v3alpha.TargetB\x06\xbaH\x03\xc8\x01\x01R\x06target:\v\xf2\xc7\x18\atargets\"\x9d\x01\n" +
