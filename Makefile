@@ -19,7 +19,7 @@ VENV := .venv
 # servers and databases.
 RACE := -race -timeout 30m
 
-.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-executions bench-oauth clean needs-go
+.PHONY: help run build test check generate generated lint unit conformance contract sdk fuzz breaking bench bench-resources bench-executions bench-deliveries bench-oauth clean needs-go
 
 help: ## list the targets
 	@grep -hE '^# (make|   )' Makefile | sed 's/^# //'
@@ -110,9 +110,14 @@ ROWS ?= 100000,1000000
 SECONDS ?= 5
 REPEATS ?= 3
 BENCH = WRIT_TEST_BINARY=$(CURDIR)/$(BIN)/writ $(GO) test -v -count=1 -timeout 90m
-bench: bench-resources bench-executions bench-oauth
+bench: bench-resources bench-executions bench-deliveries bench-oauth
 bench-executions: build
 	@WRIT_TEST_BENCH_EXECUTIONS=$(CALLS) $(BENCH) -run TestExecutions ./conformance/load
+# DELIVERIES is for each number of targets, BACKLOG for the one that shows the memory.
+DELIVERIES ?= 20000
+BACKLOG ?= 1000000
+bench-deliveries: build
+	@WRIT_TEST_BENCH_DELIVERIES=$(DELIVERIES) WRIT_TEST_BENCH_BACKLOG=$(BACKLOG) $(BENCH) -run TestDeliveries ./conformance/load
 bench-resources: build
 	@WRIT_TEST_BENCH_ROWS=$(ROWS) $(BENCH) -run TestBenchmark ./conformance/load
 # bash counts SECONDS itself, so it gets them under another name.

@@ -83,6 +83,23 @@ func TestTheMostSpecificExecutionRuns(t *testing.T) {
 			}
 		}
 	}
+	person := idOf(n.must(http.MethodPost, "/resources/v3alpha/users", map[string]any{"username": "nested", "human": map[string]any{}}))
+	for i, kind := range []map[string]any{{"group": "user"}, {"group": "user.human"}, {"event": "user.human.changed"}} { // each within the one before
+		id := n.put(map[string]any{"event": kind}, nil, n.register(fmt.Sprint("nested ", i), webhook, waiting, n.receiver.at(ways[0], fmt.Sprint("nested", i)), patient))
+		n.receiver.forget()
+		n.must(http.MethodPatch, "/resources/v3alpha/users/"+person, map[string]any{"human": map[string]any{"profile": map[string]any{"givenName": fmt.Sprint(i)}}})
+		n.eventually(id, func() bool {
+			for _, call := range n.receiver.calls() {
+				if call.JSON["event_type"] == "user.human.changed" {
+					if call.Path != fmt.Sprintf("/200-empty/nested%d", i) {
+						t.Errorf("with %s the target %s was told %s", id, call.Path, call.Body)
+					}
+					return true
+				}
+			}
+			return false
+		})
+	}
 	if got := neighbour.receiver.calls(); len(got) > 0 {
 		t.Errorf("the target of another instance was told %s", got[0].Body)
 	}

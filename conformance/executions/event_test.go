@@ -50,6 +50,14 @@ func TestEvents(t *testing.T) {
 						t.Errorf("%s, %s, %q, %s: the delivery is %s, want %s", kind, of, exec[id], one.name, states[id], want)
 					}
 				}
+				// Whatever transport it comes by.
+				good := n.register("good", of, waiting, n.receiver.at(ways[0], "good"), patient)
+				n.put(in(kind), nil, good)
+				for _, transport := range transports {
+					if state := n.delivered(n.create(transport, transport), 1)[good.id]; state != "DELIVERY_STATE_DELIVERED" {
+						t.Errorf("%s: the delivery is %s", transport, state)
+					}
+				}
 				ids := map[string]string{}
 				for _, call := range n.receiver.calls() {
 					if call.JSON["aggregateID"] != project {

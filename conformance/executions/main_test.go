@@ -165,6 +165,33 @@ func idOf(of map[string]any) string {
 	return text(details, "id")
 }
 
+// create creates a project, by a transport, and returns its ID.
+func (n *tenant) create(transport, name string) string {
+	n.Helper()
+	req := &projectv3.CreateProjectRequest{Project: &projectv3.Project{Name: name}}
+	var res *projectv3.CreateProjectResponse
+	var err error
+	switch transport {
+	case "REST":
+		return idOf(n.must(http.MethodPost, "/resources/v3alpha/projects", map[string]any{"name": name}))
+	case "gRPC":
+		res, err = projectv3.NewServiceProjectsClient(n.grpc).CreateProject(metadata.AppendToOutgoingContext(n.Context(), "authorization", "Bearer "+n.token), req)
+	default:
+		client := connect.NewClient[projectv3.CreateProjectRequest, projectv3.CreateProjectResponse](
+			&http.Client{Transport: n}, n.server.Issuer+projectv3.ServiceProjects_CreateProject_FullMethodName, connect.WithGRPCWeb())
+		call := connect.NewRequest(req)
+		call.Header().Set("Authorization", "Bearer "+n.token)
+		var answer *connect.Response[projectv3.CreateProjectResponse]
+		if answer, err = client.CallUnary(n.Context(), call); err == nil {
+			res = answer.Msg
+		}
+	}
+	if err != nil {
+		n.Fatalf("%s: %v", transport, err)
+	}
+	return res.GetDetails().GetId()
+}
+
 const patchProject = "/writ.project.v3alpha.ServiceProjects/PatchProject"
 
 // rename renames the project, by a transport.

@@ -96,6 +96,13 @@ func (r *receiver) trust(of *target) {
 	r.keys = append(r.keys, key)
 }
 
+// distrust forgets all keys.
+func (r *receiver) distrust() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = nil
+}
+
 // signed checks a call as the libraries for Standard Webhooks do.
 func (r *receiver) signed(header http.Header, body []byte) error {
 	id, at := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")

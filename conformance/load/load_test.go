@@ -28,9 +28,12 @@ import (
 // The benchmarks run only when asked for: they take minutes and a quiet machine.
 // WRIT_TEST_BENCH_ROWS lists the table sizes, for example "100000,1000000";
 // WRIT_TEST_BENCH_EXECUTIONS is how many calls to make that executions may concern;
+// WRIT_TEST_BENCH_DELIVERIES is how many events to deliver, WRIT_TEST_BENCH_BACKLOG how many
+// at once;
 // WRIT_TEST_BENCH_SECONDS is how long to measure the OAuth endpoints each time.
 func TestMain(m *testing.M) {
-	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" && os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" && os.Getenv("WRIT_TEST_BENCH_EXECUTIONS") == "" {
+	if os.Getenv("WRIT_TEST_BENCH_ROWS") == "" && os.Getenv("WRIT_TEST_BENCH_SECONDS") == "" && os.Getenv("WRIT_TEST_BENCH_EXECUTIONS") == "" &&
+		os.Getenv("WRIT_TEST_BENCH_DELIVERIES") == "" {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())

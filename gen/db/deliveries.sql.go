@@ -132,7 +132,7 @@ UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts =
     next_attempt = CASE WHEN n.state = 3 THEN n.next_attempt END, change_date = $1::timestamptz
 FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS id, unnest($4::smallint[]) AS state, unnest($5::smallint[]) AS dead_reason,
     unnest($6::int[]) AS attempts, unnest($7::timestamptz[]) AS next_attempt) n
-WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state IN (1, 3)
+WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 AND d.state <> 4
 `
 
 type EndAttemptsParams struct {
@@ -145,6 +145,8 @@ type EndAttemptsParams struct {
 	NextAttempts []time.Time `db:"next_attempts"`
 }
 
+// The states are named so that no partial index seems to serve: while the table is empty
+// that plan looks as good as the one by key, and it is kept.
 func (q *Queries) EndAttempts(ctx context.Context, db DBTX, arg EndAttemptsParams) error {
 	_, err := db.Exec(ctx, endAttempts,
 		arg.Now,
@@ -608,36 +610,57 @@ func (q *Queries) ReadyDeliveries(ctx context.Context, db DBTX, arg ReadyDeliver
 	return items, nil
 }
 
-const releaseDeliveryQueue = `-- name: ReleaseDeliveryQueue :execrows
-UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = $1::int,
+const releaseDeliveryQueues = `-- name: ReleaseDeliveryQueues :many
+UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = n.failures,
     due_at = (SELECT min(d.next_attempt) FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt IS NOT NULL)
-WHERE q.instance_id = $2 AND q.target = $3 AND q.leased_by = $4::text AND q.version = $5
-    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt <= $6::timestamptz)
+FROM (SELECT unnest($2::text[]) AS instance_id, unnest($3::text[]) AS target, unnest($4::text[]) AS lease,
+    unnest($5::bigint[]) AS version, unnest($6::int[]) AS failures) n
+WHERE q.instance_id = n.instance_id AND q.target = n.target AND q.leased_by = n.lease AND q.version = n.version
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt <= $1::timestamptz)
+RETURNING q.instance_id, q.target
 `
 
-type ReleaseDeliveryQueueParams struct {
-	Failures   int32     `db:"failures"`
-	InstanceID string    `db:"instance_id"`
-	Target     string    `db:"target"`
-	Lease      string    `db:"lease"`
-	Version    int64     `db:"version"`
-	Now        time.Time `db:"now"`
+type ReleaseDeliveryQueuesParams struct {
+	Now         time.Time `db:"now"`
+	InstanceIds []string  `db:"instance_ids"`
+	Targets     []string  `db:"targets"`
+	Leases      []string  `db:"leases"`
+	Versions    []int64   `db:"versions"`
+	Failures    []int32   `db:"failures"`
 }
 
-// Gives a queue back in which nothing is due, unless something was put into it meanwhile.
-func (q *Queries) ReleaseDeliveryQueue(ctx context.Context, db DBTX, arg ReleaseDeliveryQueueParams) (int64, error) {
-	result, err := db.Exec(ctx, releaseDeliveryQueue,
-		arg.Failures,
-		arg.InstanceID,
-		arg.Target,
-		arg.Lease,
-		arg.Version,
+type ReleaseDeliveryQueuesRow struct {
+	InstanceID string `db:"instance_id"`
+	Target     string `db:"target"`
+}
+
+// Gives queues back, which are locked, and in which nothing is due; unless something was
+// put into them meanwhile.
+func (q *Queries) ReleaseDeliveryQueues(ctx context.Context, db DBTX, arg ReleaseDeliveryQueuesParams) ([]ReleaseDeliveryQueuesRow, error) {
+	rows, err := db.Query(ctx, releaseDeliveryQueues,
 		arg.Now,
+		arg.InstanceIds,
+		arg.Targets,
+		arg.Leases,
+		arg.Versions,
+		arg.Failures,
 	)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []ReleaseDeliveryQueuesRow{}
+	for rows.Next() {
+		var i ReleaseDeliveryQueuesRow
+		if err := rows.Scan(&i.InstanceID, &i.Target); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const releaseLanes = `-- name: ReleaseLanes :exec

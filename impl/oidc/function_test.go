@@ -150,7 +150,7 @@ const everything = `{
 	"set_user_metadata":[{"key":"seen","value":"eWVz"},{"key":"tier","value":"c2lsdmVy"}],
 	"append_claims":[
 		{"key":"tier","value":{"level":[1,"x",true,{}],"big":9007199254740991}},{"key":"https://claims.example/<&>","value":"<&>"},{"key":"nothing","value":null},
-		{"key":"tier","value":"second"},
+		{"key":"tier","value":"second"},{"key":"Sub","value":"mallory"},
 		{"key":"sub","value":"mallory"},{"key":"exp","value":1},{"key":"email","value":"mallory@mail.example"},{"key":"phone_number","value":"0"},
 		{"key":"client_id","value":"other"},{"key":"active","value":false},{"key":"act","value":{"sub":"mallory"}},{"key":"scope","value":"openid more"},
 		{"key":"urn:service:iam:org:project:roles","value":{"writer":{}}},{"key":"urn:service:iam:action:preuserinfo:log","value":["forged"]}
@@ -193,7 +193,7 @@ func TestFunctionsAddClaimsOnEveryRoad(t *testing.T) {
 			t.Errorf("SEC-039: active is %v", got["active"])
 		}
 		log, _ := got["urn:service:iam:action:"+one.function+":log"].([]any)
-		if len(log) != 12 || log[0] != "first line" || log[1] != `the claim "tier" is there already` || log[2] != `the claim "sub" is reserved` {
+		if len(log) != 13 || log[0] != "first line" || log[1] != `the claim "tier" is there already` || log[2] != `the claim "Sub" is reserved` {
 			t.Errorf("%s: the log is %q", one.name, log)
 		}
 		for name, value := range before[one.name] {
@@ -236,6 +236,17 @@ func TestFunctionsAddClaimsOnEveryRoad(t *testing.T) {
 		if grants, _ := told["user_grants"].([]any); one.user == "alice" && len(grants) != 2 {
 			t.Errorf("%s: the grants are %v", one.name, grants)
 		}
+	}
+	// Tokens with claims of others are good where tokens are.
+	mixed := w.a.signedIn("alice").tokens("jwtweb", "openid")
+	if _, body := claims(mixed.text("access_token")); body["tier"] == nil {
+		t.Error("a token without them")
+	}
+	if !w.a.active("api", mixed.text("access_token")) || w.a.userinfo(mixed.text("access_token")).Status != http.StatusOK {
+		t.Error("an access token with claims of others is not good")
+	}
+	if got := w.a.exchange("web", "subject_token", mixed.text("id_token"), "subject_token_type", typeID); got.Status != http.StatusOK {
+		t.Errorf("an ID token with claims of others: got %d %s", got.Status, got.Text)
 	}
 	// What was set is there, as everybody sets it; a value that was there already is no event.
 	id := w.a.users["alice"].ID

@@ -97,11 +97,13 @@ SELECT unnest(@instance_ids::text[]), unnest(@deliveries::text[]), unnest(@numbe
 ON CONFLICT DO NOTHING;
 
 -- name: EndAttempts :exec
+-- The states are named so that no partial index seems to serve: while the table is empty
+-- that plan looks as good as the one by key, and it is kept.
 UPDATE deliveries d SET state = n.state, dead_reason = n.dead_reason, attempts = d.attempts + n.attempts, all_attempts = d.all_attempts + n.attempts,
     next_attempt = CASE WHEN n.state = 3 THEN n.next_attempt END, change_date = @now::timestamptz
 FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@ids::text[]) AS id, unnest(@states::smallint[]) AS state, unnest(@dead_reasons::smallint[]) AS dead_reason,
     unnest(@attempts::int[]) AS attempts, unnest(@next_attempts::timestamptz[]) AS next_attempt) n
-WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state IN (1, 3);
+WHERE d.instance_id = n.instance_id AND d.id = n.id AND d.state <> 2 AND d.state <> 4;
 
 -- name: FreeLanes :many
 -- Of which objects the targets have nothing still to get.
@@ -120,12 +122,16 @@ FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text
         ORDER BY o.position LIMIT 1) next
 WHERE next.next_attempt IS NULL AND d.instance_id = next.instance_id AND d.id = next.id;
 
--- name: ReleaseDeliveryQueue :execrows
--- Gives a queue back in which nothing is due, unless something was put into it meanwhile.
-UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = @failures::int,
+-- name: ReleaseDeliveryQueues :many
+-- Gives queues back, which are locked, and in which nothing is due; unless something was
+-- put into them meanwhile.
+UPDATE delivery_queues q SET leased_by = NULL, lease_end = NULL, failures = n.failures,
     due_at = (SELECT min(d.next_attempt) FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt IS NOT NULL)
-WHERE q.instance_id = @instance_id AND q.target = @target AND q.leased_by = @lease::text AND q.version = @version
-    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt <= @now::timestamptz);
+FROM (SELECT unnest(@instance_ids::text[]) AS instance_id, unnest(@targets::text[]) AS target, unnest(@leases::text[]) AS lease,
+    unnest(@versions::bigint[]) AS version, unnest(@failures::int[]) AS failures) n
+WHERE q.instance_id = n.instance_id AND q.target = n.target AND q.leased_by = n.lease AND q.version = n.version
+    AND NOT EXISTS (SELECT FROM deliveries d WHERE d.instance_id = q.instance_id AND d.target = q.target AND d.next_attempt <= @now::timestamptz)
+RETURNING q.instance_id, q.target;
 
 -- name: PauseDeliveryQueue :exec
 -- Gives a queue back that is to be left alone until then; but not when its target is gone.

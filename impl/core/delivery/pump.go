@@ -228,15 +228,13 @@ func (p *pump) land(r *result) {
 // settle gives the queue back when there is nothing more to do, and reports whether that
 // is so.
 func (p *pump) settle() (over bool, err error) {
-	ctx, done := p.w.statement(context.Background())
-	defer done()
 	switch {
 	case closed(p.isLost):
 		return true, nil
 	case closed(p.stopped):
-		return true, p.pause(ctx, p.w.Now())
+		return true, p.pause(p.w.Now())
 	case p.gone:
-		return p.end(ctx)
+		return p.end()
 	case p.resting():
 		until := p.w.Now()
 		if p.failures >= circuitAfter {
@@ -245,21 +243,33 @@ func (p *pump) settle() (over bool, err error) {
 		if p.rest.After(until) {
 			until = p.rest
 		}
-		return true, p.pause(ctx, until)
+		return true, p.pause(until)
 	case !p.dry:
 		return false, nil
 	}
-	n, err := db.New().ReleaseDeliveryQueue(ctx, p.w.DB.Pool, db.ReleaseDeliveryQueueParams{
-		Failures: int32(p.failures), InstanceID: p.key.InstanceID, Target: p.key.Target, Lease: p.lease, Version: p.version, Now: p.w.Now(),
-	})
-	if err != nil || n > 0 {
-		return true, err
+	if p.release() {
+		return true, nil
 	}
 	p.dry = false // something came
+	ctx, done := p.w.statement(context.Background())
+	defer done()
 	return false, p.refresh(ctx)
 }
 
-func (p *pump) pause(ctx context.Context, until time.Time) error {
+// release has the queue given back together with others, and reports whether it was.
+func (p *pump) release() bool {
+	r := &result{pump: p, release: true}
+	select {
+	case p.w.results <- r:
+		return (<-p.done).released
+	case <-p.w.work.Done():
+		return true // the lease ends by itself
+	}
+}
+
+func (p *pump) pause(until time.Time) error {
+	ctx, done := p.w.statement(context.Background())
+	defer done()
 	return db.New().PauseDeliveryQueue(ctx, p.w.DB.Pool, db.PauseDeliveryQueueParams{
 		Failures: int32(p.failures), DueAt: until, InstanceID: p.key.InstanceID, Target: p.key.Target, Lease: p.lease,
 	})
@@ -283,7 +293,9 @@ func (p *pump) refresh(ctx context.Context) error {
 }
 
 // end ends what a target that is gone has still to get, and its queue.
-func (p *pump) end(ctx context.Context) (over bool, err error) {
+func (p *pump) end() (over bool, err error) {
+	ctx, done := p.w.statement(context.Background())
+	defer done()
 	q := db.New()
 	for {
 		n, err := q.EndQueue(ctx, p.w.DB.Pool, db.EndQueueParams{

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,8 +30,10 @@ const (
 	unwanted = int16(actionv3.DeadReason_DEAD_REASON_GONE)
 )
 
-// result is what came of a delivery.
+// result is what came of a delivery; or, with release, that a pump is done with its queue.
 type result struct {
+	release, released bool
+
 	pump          *pump
 	id            string
 	lane          Lane
@@ -174,8 +175,30 @@ func (w *Worker) write(ctx context.Context, batch []*result) error {
 		for _, queue := range queues {
 			leases[Key{queue.InstanceID, queue.Target}] = *queue.LeasedBy
 		}
-		ours := slices.DeleteFunc(slices.Clone(batch), func(r *result) bool { return leases[r.pump.key] != r.pump.lease })
-		return note(ctx, tx, w.Now(), ours)
+		var ours []*result
+		release := db.ReleaseDeliveryQueuesParams{Now: w.Now()}
+		done := map[Key]*result{}
+		for _, r := range batch {
+			r.released = false // of a try before
+			switch p := r.pump; {
+			case leases[p.key] != p.lease:
+				r.released = r.release // somebody else has it
+			case r.release:
+				done[p.key] = r
+				release.InstanceIds, release.Targets, release.Leases = append(release.InstanceIds, p.key.InstanceID), append(release.Targets, p.key.Target), append(release.Leases, p.lease)
+				release.Versions, release.Failures = append(release.Versions, p.version), append(release.Failures, int32(p.failures))
+			default:
+				ours = append(ours, r)
+			}
+		}
+		if err := note(ctx, tx, w.Now(), ours); err != nil || len(done) == 0 {
+			return err
+		}
+		released, err := q.ReleaseDeliveryQueues(ctx, tx, release)
+		for _, row := range released {
+			done[Key{row.InstanceID, row.Target}].released = true
+		}
+		return err
 	})
 }
 

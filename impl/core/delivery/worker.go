@@ -57,9 +57,9 @@ const (
 	DefaultLease = 15 * time.Second
 	// maxPumps is how many queues a node has at a time, and maxCalls how many calls run;
 	// no instance has more than three quarters of either (SEC-221).
-	maxPumps, maxCalls = 1024, 512
+	maxPumps, maxCalls = 1024, 256
 	// maxRows bounds the deliveries in memory.
-	maxRows = 4096
+	maxRows = 1024
 	// takeLimit bounds one transaction.
 	takeLimit = 128
 	// endLimit is how long calls may take when the node ends. What is not done then another

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,16 +45,19 @@ func TestKeysAreAsLibrariesTakeThem(t *testing.T) {
 // called returns what a call of a target with the keys came to, and what it got.
 func called(t *testing.T, now time.Time, keys []webhook.Key, timeout time.Duration, handle http.HandlerFunc) (*webhook.Answer, http.Header, error) {
 	t.Helper()
-	var got http.Header
+	var got atomic.Pointer[http.Header]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = r.Header
+		got.Store(&r.Header)
 		handle(w, r)
 	}))
 	t.Cleanup(server.Close)
 	caller := &webhook.Caller{Out: outgoing.New(outgoing.Config{Allow: outgoing.Loopback}), Now: func() time.Time { return now }}
 	target := &webhook.Target{InstanceID: "i", ID: "t", URL: server.URL, Timeout: timeout, Keys: keys}
 	answer, err := caller.Call(t.Context(), target, &webhook.Message{ID: "m", RequestID: "r", Traceparent: webhook.Traceparent(""), Body: []byte(`{"a":1}`)})
-	return answer, got, err
+	if header := got.Load(); header != nil {
+		return answer, *header, err
+	}
+	return answer, nil, err
 }
 
 func answering(status int, body string) http.HandlerFunc {

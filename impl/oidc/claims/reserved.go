@@ -17,7 +17,9 @@ var own = []string{
 }
 
 // Reserved reports whether nobody but the provider writes a claim, there or not: those of
-// the standards and of the platform.
+// the standards and of the platform, whatever their case, because many who read JSON into a
+// structure do not tell Sub from sub and take what comes last.
 func Reserved(name string) bool {
-	return strings.HasPrefix(name, scope.URN) || slices.Contains(own, name) || slices.Contains(Supported, name)
+	same := func(one string) bool { return strings.EqualFold(one, name) }
+	return strings.HasPrefix(strings.ToLower(name), scope.URN) || slices.ContainsFunc(own, same) || slices.ContainsFunc(Supported, same)
 }

@@ -664,8 +664,9 @@ type FunctionAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Metadata to set for the user; other entries stay.
 	SetUserMetadata []*FunctionMetadata `protobuf:"bytes,1,rep,name=set_user_metadata,proto3" json:"set_user_metadata,omitempty"`
-	// Claims to add. One that there is already stays, and so do those that are reserved: of
-	// the standards (sub, exp, email, …) and of the platform (urn:service:iam:…).
+	// Claims to add. One that there is already stays, and so do those that are reserved, in
+	// whatever case they are written: of the standards (sub, exp, email, …) and of the
+	// platform (urn:service:iam:…). All of them together have at most 8 KiB as JSON.
 	AppendClaims []*FunctionClaim `protobuf:"bytes,2,rep,name=append_claims,proto3" json:"append_claims,omitempty"`
 	// Lines for the claim urn:service:iam:action:{function}:log.
 	AppendLogClaims []string `protobuf:"bytes,3,rep,name=append_log_claims,proto3" json:"append_log_claims,omitempty"`
