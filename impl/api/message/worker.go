@@ -76,12 +76,7 @@ func (w *Worker) deliver(ctx context.Context, row *db.Message) error {
 	dead := row.Attempts >= attemptsLimit
 	w.Logger.WarnContext(ctx, "a message was not sent", "message", row.ID, "attempt", row.Attempts, "given_up", dead, "err", err)
 	return db.New().MessageFailed(ctx, w.DB.Pool, db.MessageFailedParams{
-		NextAttempt: w.Now().Add(pause(int(row.Attempts))), Dead: dead, Keep: w.Keep,
+		NextAttempt: w.Now().Add(background.Backoff(firstPause, longestPause, int(row.Attempts))), Dead: dead, Keep: w.Keep,
 		InstanceID: row.InstanceID, ID: row.ID, Attempts: row.Attempts,
 	})
-}
-
-// pause returns how long to wait after an attempt: twice as long each time.
-func pause(attempt int) time.Duration {
-	return min(firstPause<<(attempt-1), longestPause)
 }

@@ -44,7 +44,7 @@ type pump struct {
 }
 
 const (
-	firstWidth, maxWidth = 4, 32
+	firstWidth, maxWidth = 4, 64
 	// circuitAfter failures in a row the queue rests, ever longer.
 	circuitAfter             = 5
 	firstRest, longestRest   = 5 * time.Second, 5 * time.Minute

@@ -31,6 +31,8 @@ type Worker struct {
 
 	mu     sync.Mutex
 	pumps  map[Key]*pump
+	hungry bool // whether there may be more that had no place
+	freed  int  // places since
 	ending bool
 	all    sync.WaitGroup // pumps
 }
@@ -116,8 +118,9 @@ func (w *Worker) Take(ctx context.Context) (more bool, err error) {
 	}
 	w.mu.Lock()
 	free, full, ending := maxPumps-len(w.pumps), w.full(), w.ending
-	w.mu.Unlock()
 	limit := min(free, takeLimit)
+	w.hungry, w.freed = limit <= 0 || len(full) > 0, 0
+	w.mu.Unlock()
 	if limit <= 0 || ending {
 		return false, nil
 	}
@@ -148,11 +151,12 @@ func (w *Worker) Take(ctx context.Context) (more bool, err error) {
 	return len(taken) == limit, nil
 }
 
-// full returns the instances that have their share of the queues that a node has.
+// full returns the instances that have their share of the queues that a node has, and
+// could have more than it with another transaction.
 func (w *Worker) full() []string {
 	count, full := map[string]int{}, []string{}
 	for key := range w.pumps {
-		if count[key.InstanceID]++; count[key.InstanceID] == maxPumps/4*3 {
+		if count[key.InstanceID]++; count[key.InstanceID] == maxPumps/4*3-takeLimit {
 			full = append(full, key.InstanceID)
 		}
 	}
@@ -164,10 +168,14 @@ func (w *Worker) ended(p *pump) {
 	if w.pumps[p.key] == p {
 		delete(w.pumps, p.key)
 	}
-	wasFull := len(w.pumps) == maxPumps-1
+	w.freed++
+	wake := w.hungry && w.wake != nil && (w.freed >= takeLimit/2 || len(w.pumps) == 0)
+	if wake {
+		w.hungry = false
+	}
 	w.mu.Unlock()
 	close(p.ended)
-	if wasFull && w.wake != nil { // others may have waited for its place
+	if wake {
 		w.wake()
 	}
 }
