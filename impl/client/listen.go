@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,7 +66,10 @@ func (l *Listener) deliver(ctx context.Context, instance string, text json.RawMe
 		if ctx.Err() != nil {
 			return ctx.Err() // it is sent again by the next run
 		}
-		failure := cmp.Or(err, answer.Failure())
+		failure := err
+		if failure == nil && (answer.Status < 200 || answer.Status > 299) { // of an answer to an event nothing else counts
+			failure = fmt.Errorf("the answer has the status %d", answer.Status)
+		}
 		l.tell(event, answer, failure, left)
 		if failure == nil || left <= 0 {
 			return l.Keep(Position{instance, event.GetSequence()})

@@ -46,14 +46,14 @@ func (s *Server) routes(services *Services, contract *reference.Handler) (handle
 
 	// The OpenID provider: the operations of contracts/openapi/oauth.yaml.
 	provider := &group{table: t, refuse: s.public.RefuseMethod, steps: []step{
-		s.known, compressDocuments, s.receive(form.MaxBytes), s.inTime, s.crossOrigin,
+		s.known, compressDocuments, s.receive(form.MaxBytes), inTime, s.crossOrigin,
 	}}
 	oauthapi.HandlerWithOptions(s.public, oauthapi.StdHTTPServerOptions{
 		BaseRouter: provider, Middlewares: []oauthapi.MiddlewareFunc{s.admitted}, ErrorHandlerFunc: s.refuseParameter,
 	})
 
 	// Its pages.
-	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), s.inTime}}
+	pages := &group{table: t, steps: []step{s.known, s.receive(form.MaxBytes), inTime}}
 	pages.any("/login", s.pages.Handler(s.public))
 	pages.any("/login/", s.pages.Handler(s.public))
 

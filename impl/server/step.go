@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"runtime/debug"
@@ -171,12 +170,11 @@ func extend(w http.ResponseWriter, by time.Duration) {
 	_ = connection.SetWriteDeadline(until)
 }
 
-// inTime ends the work of a request after a while, as that of a call ends; of a tenant
-// whose functions are called later.
-func (s *Server) inTime(next http.Handler) http.Handler {
+// inTime ends the work of a request after a while, as that of a call ends.
+func inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), policy.CallTimeout+s.executions.Patience(s.chain.Instances.Last(r.Host)))
-		defer cancel()
+		ctx, end := policy.Begin(r.Context())
+		defer end()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

@@ -46,7 +46,6 @@ type Table struct {
 	around    map[string]*policy.Around // by method
 	functions map[string]*Run
 	events    map[string]*Run
-	patience  time.Duration // of the functions together
 }
 
 // Function returns what runs when a function is used; nil is nothing.
@@ -73,15 +72,6 @@ func (e *Engine) Fresh(ctx context.Context, instanceID string) (*Table, error) {
 
 // Drop forgets what is remembered.
 func (e *Engine) Drop() { e.tables.Drop() }
-
-// Patience is how much longer requests of a tenant may take because of its functions, as
-// far as it is known.
-func (e *Engine) Patience(instanceID string) time.Duration {
-	if known, _ := e.tables.Last(instanceID); known != nil {
-		return known.patience
-	}
-	return 0
-}
 
 // load reads the executions of a tenant, if they are others than they were.
 func (e *Engine) load(ctx context.Context, instanceID string) (*Table, error) {
@@ -151,7 +141,6 @@ func (p *preparing) table(stamp string) *Table {
 	for _, name := range event.Known.Functions() {
 		if run := p.first("function." + name); run != nil {
 			t.functions[name] = run
-			t.patience += run.Limit()
 		}
 	}
 	for _, name := range event.Known.Events() {

@@ -150,17 +150,18 @@ func (p *place) leave() {
 	}
 }
 
-// Outside runs what waits for somebody else, for limit at most. Others take the place of
-// the request among those that run; after it, the request waits for one again.
+// Outside runs what waits for somebody else, for limit at most. That is no work of the
+// request (Begin), and others take its place among those that run; after it, the request
+// waits for one again.
 func (r *Request) Outside(ctx context.Context, limit time.Duration, wait func(context.Context) error) error {
 	if r.Extend != nil {
 		r.Extend(limit)
 	}
-	if r.place.gate == nil {
-		return wait(ctx)
-	}
+	goOn := standStill(ctx)
 	r.place.leave()
-	if err := wait(ctx); err != nil {
+	err := wait(ctx)
+	goOn()
+	if err != nil || r.place.gate == nil {
 		return err
 	}
 	return r.place.enter(ctx)

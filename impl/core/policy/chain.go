@@ -326,7 +326,7 @@ func (c *Chain) enter(ctx context.Context, gate *fair.Gate, request *Request) (l
 	if ctx.Err() != nil { // who went away already needs no place
 		return nil, context.Cause(ctx)
 	}
-	request.place = place{gate: gate, tenant: c.Instances.Last(request.Host)}
+	request.place = place{gate: gate, tenant: c.Instances.last(request.Host)}
 	return request.place.leave, request.place.enter(ctx)
 }
 

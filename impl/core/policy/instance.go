@@ -47,8 +47,8 @@ func NewInstances(db *store.DB, now func() time.Time, logger *slog.Logger) *Inst
 // Drop forgets what is remembered.
 func (i *Instances) Drop() { i.known.Drop() }
 
-// Last returns the ID of the tenant of a host as far as it was asked for before.
-func (i *Instances) Last(host string) string {
+// last returns the ID of the tenant of a host as far as it was asked for before.
+func (i *Instances) last(host string) string {
 	if instance, _ := i.known.Last(CanonicalHost(host)); instance != nil {
 		return instance.ID
 	}
