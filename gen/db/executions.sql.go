@@ -201,11 +201,12 @@ func (q *Queries) ExecutionsOfTarget(ctx context.Context, db DBTX, arg Execution
 const executionsStamp = `-- name: ExecutionsStamp :one
 SELECT concat_ws('/', e.n, e.of, t.n, t.of)::text AS stamp
 FROM (SELECT count(*) AS n, sum(x.sequence) AS of FROM executions x WHERE x.instance_id = $1) e,
-    (SELECT count(*) AS n, sum(x.sequence) AS of FROM targets x WHERE x.instance_id = $1) t
+    (SELECT count(*) AS n, sum(x.sequence) AS of FROM execution_targets l
+        JOIN targets x ON x.instance_id = l.instance_id AND x.id = l.target_id WHERE l.instance_id = $1) t
 `
 
-// Differs whenever an execution or a target was added, changed or removed: an object's
-// sequence only grows.
+// Differs whenever an execution was added, changed or removed, or a target of one changed:
+// an object's sequence only grows. What no execution names is not looked at.
 func (q *Queries) ExecutionsStamp(ctx context.Context, db DBTX, instanceID string) (string, error) {
 	row := db.QueryRow(ctx, executionsStamp, instanceID)
 	var stamp string
@@ -480,7 +481,7 @@ func (q *Queries) SearchExecutions(ctx context.Context, db DBTX, arg SearchExecu
 
 const targetsOfExecutions = `-- name: TargetsOfExecutions :many
 SELECT instance_id, id, name, name_folded, target_type, url, timeout_nanos, is_async, interrupt_on_error, sequence, creation_date, change_date, signing_key, old_signing_key, old_signing_key_until FROM targets t WHERE t.instance_id = $1
-    AND EXISTS (SELECT 1 FROM execution_targets e WHERE e.instance_id = t.instance_id AND e.target_id = t.id)
+    AND t.id = ANY (ARRAY(SELECT DISTINCT l.target_id FROM execution_targets l WHERE l.instance_id = $1))
 `
 
 func (q *Queries) TargetsOfExecutions(ctx context.Context, db DBTX, instanceID string) ([]Target, error) {

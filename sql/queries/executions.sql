@@ -99,11 +99,12 @@ SELECT
 FROM page;
 
 -- name: ExecutionsStamp :one
--- Differs whenever an execution or a target was added, changed or removed: an object's
--- sequence only grows.
+-- Differs whenever an execution was added, changed or removed, or a target of one changed:
+-- an object's sequence only grows. What no execution names is not looked at.
 SELECT concat_ws('/', e.n, e.of, t.n, t.of)::text AS stamp
 FROM (SELECT count(*) AS n, sum(x.sequence) AS of FROM executions x WHERE x.instance_id = @instance_id) e,
-    (SELECT count(*) AS n, sum(x.sequence) AS of FROM targets x WHERE x.instance_id = @instance_id) t;
+    (SELECT count(*) AS n, sum(x.sequence) AS of FROM execution_targets l
+        JOIN targets x ON x.instance_id = l.instance_id AND x.id = l.target_id WHERE l.instance_id = @instance_id) t;
 
 -- name: AllExecutions :many
 SELECT e.id,
@@ -113,4 +114,4 @@ FROM executions e WHERE e.instance_id = @instance_id;
 
 -- name: TargetsOfExecutions :many
 SELECT * FROM targets t WHERE t.instance_id = @instance_id
-    AND EXISTS (SELECT 1 FROM execution_targets e WHERE e.instance_id = t.instance_id AND e.target_id = t.id);
+    AND t.id = ANY (ARRAY(SELECT DISTINCT l.target_id FROM execution_targets l WHERE l.instance_id = @instance_id));

@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -11,11 +12,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	actionv3 "github.com/writ-id/writ/gen/proto/writ/action/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/event/v1"
 	_ "github.com/writ-id/writ/gen/proto/writ/feature/v2"
+	policyv1 "github.com/writ-id/writ/gen/proto/writ/policy/v1"
 	"github.com/writ-id/writ/impl/core/wire"
 )
 
@@ -24,9 +27,13 @@ import (
 func TestAppendJSONWritesWhatProtojsonWrites(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	options := protojson.MarshalOptions{EmitDefaultValues: true}
-	messages := 0
+	messages, raw := 0, 0
 	protoregistry.GlobalTypes.RangeMessages(func(kind protoreflect.MessageType) bool {
 		if !strings.HasPrefix(string(kind.Descriptor().FullName()), "writ.") || kind.Descriptor().IsMapEntry() {
+			return true
+		}
+		if hasRaw(kind.Descriptor()) {
+			raw++
 			return true
 		}
 		messages++
@@ -43,8 +50,31 @@ func TestAppendJSONWritesWhatProtojsonWrites(t *testing.T) {
 		}
 		return true
 	})
+	if raw != 3 {
+		t.Errorf("%d messages hold JSON as it is; what targets get are 3", raw)
+	}
 	if messages < 50 {
 		t.Errorf("only %d messages were compared; the contract has more", messages)
+	}
+}
+
+// hasRaw reports whether a field of a message is JSON, which protojson does not know.
+func hasRaw(message protoreflect.MessageDescriptor) bool {
+	for i := range message.Fields().Len() {
+		if proto.GetExtension(message.Fields().Get(i).Options(), policyv1.E_Json).(bool) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestWhatIsJSONIsWrittenAsItIs(t *testing.T) {
+	got := string((&actionv3.RequestPayload{FullMethod: "m", Request: []byte(`{"a":[1]}`)}).AppendJSON(nil))
+	if want := `{"fullMethod":"m","instanceID":"","orgID":"","projectID":"","userID":"","request":{"a":[1]}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := string((&actionv3.RequestPayload{}).AppendJSON(nil)); !json.Valid([]byte(got)) {
+		t.Errorf("without a request: %s", got)
 	}
 }
 
@@ -85,6 +115,8 @@ func fillMessage(random *rand.Rand, message protoreflect.Message, depth int) {
 		proto.Merge(m, timestamppb.New(time.Unix(random.Int64N(4e9), []int64{0, 5e6, 5e3, 7}[random.IntN(4)])))
 	case *durationpb.Duration:
 		proto.Merge(m, durationpb.New(time.Duration(random.Int64N(1e12)-5e11)))
+	case *structpb.Value:
+		proto.Merge(m, structpb.NewStringValue(texts[random.IntN(len(texts))]))
 	default:
 		if message.Descriptor().ParentFile().Package() != "google.protobuf" {
 			fill(random, message, depth+1)
