@@ -164,7 +164,7 @@ func TestWhatATargetMakesOfARequestPassesTheRulesAgain(t *testing.T) {
 	w.on(`{"request":{`+createProject+`}}`, bad)
 	for _, answer := range []string{
 		`{}`, `{"project":{"name":""}}`, `{"project":{"name":"x","unknown":1}}`, `{"project":{"name":"x"},"unknown":1}`,
-		`{"project":{"name":"` + strings.Repeat("x", 3000) + `"}}`, `no JSON`, `[]`, `{"project":{"name":"a\u0000b"}}`,
+		`{"project":{"name":"` + strings.Repeat("x", 3000) + `"}}`, `{"project":{"name":"x"}` + strings.Repeat(" ", 1<<20) + `}`, `no JSON`, `[]`, `{"project":{"name":"a\u0000b"}}`,
 	} {
 		bad.answer = ok(answer)
 		w.Refused("owner", http.MethodPost, projects, `{"name":"p"}`, 400, "EXECUTION_FAILED")

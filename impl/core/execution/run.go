@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -39,12 +41,16 @@ type Engine struct {
 	tables *cache.Cache[string, *Table] // by instance
 	gate   *fair.Gate
 	later  sync.WaitGroup // calls that nobody waits for
+	unsent atomic.Int64   // bytes of their bodies
 }
 
 // Calls of targets that run at once, and wait, of which no tenant has all (SEC-221).
 const (
 	maxCalls   = 256
 	maxWaiting = 1000
+	// maxUnsent is how much memory the bodies may take of calls that nobody waits for; what
+	// is more is not sent.
+	maxUnsent = 64 << 20
 )
 
 // New returns an Engine over c.
@@ -76,7 +82,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	a := &policy.Around{Limit: before.Limit() + after.Limit()}
 	if before != nil {
 		a.Request = func(ctx context.Context, call *policy.Call, req proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return before.change(ctx, call, req, check, func(req proto.Message) wire.Appender {
+			return before.change(ctx, call, req, policy.MaxRequestBytes, check, func(req proto.Message) wire.Appender {
 				return &actionv3.RequestPayload{
 					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID, Request: public(req),
 				}
@@ -85,7 +91,7 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 	}
 	if after != nil {
 		a.Response = func(ctx context.Context, call *policy.Call, req, res proto.Message, check func(proto.Message) error) (proto.Message, error) {
-			return after.change(ctx, call, res, check, func(res proto.Message) wire.Appender {
+			return after.change(ctx, call, res, math.MaxInt, check, func(res proto.Message) wire.Appender {
 				return &actionv3.ResponsePayload{
 					FullMethod: call.Operation.Method, InstanceId: call.Instance.ID, OrgId: call.Org(), UserId: call.Caller.UserID,
 					Request: public(req), Response: public(res),
@@ -97,9 +103,10 @@ func (e *Engine) around(before, after *Run) *policy.Around {
 }
 
 // change calls the targets of a request or response condition, each with the message that
-// those before it left. An answer that cannot take its place is a failure of the target.
+// those before it left. An answer that cannot take its place, as it is longer than most
+// for example, is a failure of the target.
 func (r *Run) change(
-	ctx context.Context, call *policy.Call, message proto.Message, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
+	ctx context.Context, call *policy.Call, message proto.Message, most int, check func(proto.Message) error, payload func(proto.Message) wire.Appender,
 ) (proto.Message, error) {
 	request := policy.RequestFrom(ctx)
 	for _, target := range r.Targets {
@@ -111,7 +118,9 @@ func (r *Run) change(
 		answer, err := r.engine.wait(ctx, target, m)
 		if err == nil && target.Answers && len(answer.Body) > 0 {
 			var changed proto.Message
-			if changed, err = replaced(message, answer.Body); err == nil {
+			if len(answer.Body) > most {
+				err = policy.TooLarge()
+			} else if changed, err = replaced(message, answer.Body); err == nil {
 				err = check(changed)
 			}
 			if err == nil {
@@ -191,8 +200,14 @@ func (e *Engine) wait(ctx context.Context, target *webhook.Target, m *webhook.Me
 
 // startLater calls a target that nobody waits for.
 func (e *Engine) startLater(run *Run, target *webhook.Target, m *webhook.Message) {
+	ctx, size := context.Background(), int64(len(m.Body))
+	if e.unsent.Add(size) > maxUnsent {
+		e.unsent.Add(-size)
+		_ = run.failed(ctx, target, errBusy)
+		return
+	}
 	e.later.Go(func() {
-		ctx := context.Background()
+		defer e.unsent.Add(-size)
 		if _, err := e.wait(ctx, target, m); err != nil {
 			_ = run.failed(ctx, target, err) // it is told; nobody is there to interrupt
 		}
