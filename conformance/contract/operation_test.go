@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
@@ -107,6 +108,17 @@ type rule struct {
 }
 
 func (o *operation) rule() rule {
+	known, ok := statedRules.Load(o.path())
+	if !ok {
+		known, _ = statedRules.LoadOrStore(o.path(), o.readRule())
+	}
+	return known.(rule)
+}
+
+// statedRules are what operations state, by path: walks ask for them all the time.
+var statedRules sync.Map
+
+func (o *operation) readRule() rule {
 	stated, err := httprule.Of(o.method)
 	if err != nil {
 		panic(err) // nothing is generated of such a contract

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -115,7 +116,17 @@ func (r rule) collections() (of []string, whole string) {
 // collectionNamed returns the collection that a field of such a name refers to:
 // user_id, project_grant_id, granted_org_id.
 func collectionNamed(field string) string {
-	name := strings.TrimSuffix(strings.TrimSuffix(field, "_ids"), "_id")
+	name, known := strings.TrimSuffix(strings.TrimSuffix(field, "_ids"), "_id"), collections()
+	for ; name != ""; _, name, _ = strings.Cut(name, "_") { // granted_org is an org
+		if known[name] != "" {
+			return known[name]
+		}
+	}
+	return ""
+}
+
+// collections are the collections by the names of what is in them.
+var collections = sync.OnceValue(func() map[string]string {
 	known := map[string]string{"org": "organizations", "organization": "organizations", "schema": "user_schemas", "targets": "targets", "includes": "executions"}
 	for _, op := range operations {
 		if _, whole := op.rule().collections(); creates(op) {
@@ -125,13 +136,8 @@ func collectionNamed(field string) string {
 			}
 		}
 	}
-	for ; name != ""; _, name, _ = strings.Cut(name, "_") { // granted_org is an org
-		if known[name] != "" {
-			return known[name]
-		}
-	}
-	return ""
-}
+	return known
+})
 
 // reference is a field of a request that names an object.
 type reference struct {
