@@ -7,7 +7,6 @@ import (
 	"github.com/writ-id/writ/impl/core/outgoing"
 	"github.com/writ-id/writ/impl/core/policy"
 	"github.com/writ-id/writ/impl/core/resource"
-	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/webhook"
 	"github.com/writ-id/writ/impl/dev/seed"
 )
@@ -21,11 +20,7 @@ func ApplySeed(ctx context.Context, c Config, file *seed.File, how seed.Config) 
 	}
 	how.Env = resource.Env{DB: c.DB, Now: c.Now, NewID: c.NewID, Invalidate: func() {}} // other nodes hear of it
 	how.Roles = roles
-	sealer := c.Sealer
-	if sealer == nil {
-		sealer = secret.NoKey{}
-	}
-	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, sealer)
+	base, err := NewServices(how.Env, roles, &webhook.Caller{Out: outgoing.New(outgoing.Config{}), Now: c.Now}, c.sealer())
 	if err != nil {
 		return nil, err
 	}

@@ -107,6 +107,14 @@ type Dev struct {
 	Credentials string
 }
 
+// sealer returns what seals secrets: without a key nothing does.
+func (c *Config) sealer() secret.Sealer {
+	if c.Sealer == nil {
+		return secret.NoKey{}
+	}
+	return c.Sealer
+}
+
 // Server serves until it is told to drain.
 type Server struct {
 	Config
@@ -139,9 +147,7 @@ const drainLimit = 30 * time.Second
 
 // New composes a server over c.
 func New(c Config) (*Server, error) {
-	if c.Sealer == nil {
-		c.Sealer = secret.NoKey{}
-	}
+	c.Sealer = c.sealer()
 	c.SharedHTTP2 = c.SharedHTTP2 || c.TLS != nil
 	if c.Sender == nil {
 		c.Sender = message.LogSender{Logger: c.Logger}
@@ -205,13 +211,10 @@ func New(c Config) (*Server, error) {
 	})
 	s.memory.of(s.public.Forget)
 
-	s.chain, err = policy.New(policy.Config{
-		DB: c.DB, Instances: instances, Features: features, Operations: services.operations, Roles: roles, Now: c.Now, Logger: c.Logger,
+	s.chain = policy.New(policy.Config{
+		DB: c.DB, Instances: instances, Features: features, Operations: services.operations, Rules: services.rules, Roles: roles, Now: c.Now, Logger: c.Logger,
 		Limits: c.SearchLimits, MaxRunning: int(c.DB.Pool.Config().MaxConns), AccessToken: s.public.Caller, Executions: s.executions,
 	})
-	if err != nil {
-		return nil, err
-	}
 	s.memory.of(s.chain.Drop)
 	contract, err := reference.New(c.SearchLimits)
 	if err != nil {

@@ -28,8 +28,8 @@ func (s *Server) noted(next http.Handler) http.Handler {
 		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
 			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
 			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Traceparent: r.Header.Get("Traceparent"),
-			Extend: func(by time.Duration) { extend(answer, by) },
 		}}
+		w.request.Connection = w
 		defer s.logExchange(r.Context(), w, r.Method, time.Now())
 		defer endResets(r)
 		header := w.Header()
@@ -162,10 +162,10 @@ func (s *Server) receive(limit int) step {
 	}
 }
 
-// extend gives a request so much more time on its connection. A connection that has no
+// Extend gives a request so much more time on its connection. A connection that has no
 // such limits needs none.
-func extend(w http.ResponseWriter, by time.Duration) {
-	until, connection := time.Now().Add(requestTimeout+by), http.NewResponseController(w)
+func (e *exchange) Extend(by time.Duration) {
+	until, connection := time.Now().Add(requestTimeout+by), http.NewResponseController(e.ResponseWriter)
 	_ = connection.SetReadDeadline(until)
 	_ = connection.SetWriteDeadline(until)
 }

@@ -31,21 +31,27 @@ func (s *Service) TestTarget(ctx context.Context, req *actionv3.TestTargetReques
 	if err != nil {
 		return nil, err
 	}
-	call, target := policy.CallFrom(ctx), execution.Target(s.sealer, row)
+	call, request, target := policy.CallFrom(ctx), policy.RequestFrom(ctx), execution.Target(s.sealer, row)
 	target.Timeout = min(target.Timeout, testTimeout)
 	message := &webhook.Message{
-		ID: s.NewID(), RequestID: call.RequestID(), Traceparent: webhook.Traceparent(""),
+		ID: s.NewID(), RequestID: request.ID, Traceparent: webhook.Traceparent(request.Traceparent),
 		Body: execution.Sample(req.GetCondition(), s.operations, call, timestamppb.New(s.Now())).AppendJSON(nil),
 	}
-	answer, err := s.caller.Call(ctx, target, message)
-	if err == nil {
-		err = answer.Failure()
+	var answer *webhook.Answer
+	var failure error
+	if err := request.Outside(ctx, target.Timeout, func(ctx context.Context) error {
+		if answer, failure = s.caller.Call(ctx, target, message); failure == nil {
+			failure = answer.Failure()
+		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	res := &actionv3.TestTargetResponse{
 		CallId: message.ID, RequestBody: string(message.Body), Status: int32(answer.Status), ResponseBody: text(answer.Body), Duration: durationpb.New(answer.Took),
 	}
-	if err != nil {
-		res.Error = err.Error()
+	if failure != nil {
+		res.Error = failure.Error()
 	}
 	return res, nil
 }

@@ -36,7 +36,10 @@ func Sample(condition *actionv3.Condition, operations *policy.Operations, call *
 		return payload.(wire.Appender)
 	default:
 		e := condition.GetEvent()
-		name := firstWith(event.Known.Events(), e.GetEvent(), strings.TrimSuffix(e.GetGroup(), ".*"))
+		name := e.GetEvent()
+		if name == "" { // a group, or all
+			name = event.Known.Named(strings.TrimPrefix(strings.TrimSuffix(e.GetGroup(), ".*")+".*", "."))[0]
+		}
 		payload := filled(event.Known.Message(name)).(event.Payload)
 		return &actionv3.EventPayload{
 			AggregateId: "sample", AggregateType: event.Aggregate(payload), ResourceOwner: instance, InstanceId: instance, Version: EventVersion,

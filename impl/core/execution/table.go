@@ -62,19 +62,15 @@ func (e *Engine) Of(ctx context.Context, instanceID string) (*Table, error) {
 	if table, ok := e.tables.Fresh(instanceID); ok {
 		return table, nil
 	}
-	return e.tables.Get(ctx, instanceID, func(ctx context.Context) (*Table, error) { return e.load(ctx, instanceID) })
-}
-
-// Fresh returns the table of a tenant with all that was committed before.
-func (e *Engine) Fresh(ctx context.Context, instanceID string) (*Table, error) {
-	return e.load(ctx, instanceID)
+	return e.tables.Get(ctx, instanceID, func(ctx context.Context) (*Table, error) { return e.Fresh(ctx, instanceID) })
 }
 
 // Drop forgets what is remembered.
 func (e *Engine) Drop() { e.tables.Drop() }
 
-// load reads the executions of a tenant, if they are others than they were.
-func (e *Engine) load(ctx context.Context, instanceID string) (*Table, error) {
+// Fresh returns the table of a tenant with all that was committed before. It reads the
+// executions if they are others than they were.
+func (e *Engine) Fresh(ctx context.Context, instanceID string) (*Table, error) {
 	q := db.New()
 	stamp, err := q.ExecutionsStamp(ctx, e.DB.Pool, instanceID)
 	if err != nil {

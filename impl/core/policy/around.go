@@ -86,14 +86,14 @@ func (c *Chain) runAround(ctx context.Context, call *Call, around *Around, req p
 		return res, err
 	}
 	return outside(ctx, call.request, around.Limit, func(ctx context.Context) (proto.Message, error) {
-		return around.Response(ctx, call, req, res.(proto.Message), func(changed proto.Message) error { return c.validator.rules.Validate(changed) })
+		return around.Response(ctx, call, req, res.(proto.Message), func(changed proto.Message) error { return c.Rules.rules.Validate(changed) })
 	})
 }
 
 // recheck refuses what a target made of a request when it breaks a rule of the contract or
 // is about another context.
 func (c *Chain) recheck(ctx context.Context, call *Call, changed proto.Message) error {
-	if err := c.validator.check(changed, c.Limits); err != nil {
+	if err := c.Rules.check(changed, c.Limits); err != nil {
 		return err
 	}
 	in, err := c.context(ctx, call.Operation, changed, call.Instance, call.Caller)
@@ -112,9 +112,6 @@ func (r *Request) finish() {
 	}
 	r.after = nil
 }
-
-// RequestID returns the ID of the request that makes the call.
-func (c *Call) RequestID() string { return c.request.ID }
 
 // Org returns the organization that the call is about, else that of the caller.
 func (c *Call) Org() string {
@@ -154,8 +151,8 @@ func (p *place) leave() {
 // request (Begin), and others take its place among those that run; after it, the request
 // waits for one again.
 func (r *Request) Outside(ctx context.Context, limit time.Duration, wait func(context.Context) error) error {
-	if r.Extend != nil {
-		r.Extend(limit)
+	if r.Connection != nil {
+		r.Connection.Extend(limit)
 	}
 	goOn := standStill(ctx)
 	r.place.leave()

@@ -36,6 +36,7 @@ type Config struct {
 	Instances  *Instances
 	Features   *Features
 	Operations *Operations
+	Rules      *Validator // of their requests
 	Roles      *Roles
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -51,10 +52,9 @@ type Config struct {
 // Chain is safe for concurrent use.
 type Chain struct {
 	Config
-	validator *Validator
-	gate      *fair.Gate // of calls
-	public    *fair.Gate // of requests to the OpenID provider
-	callers   *cache.Cache[tokenKey, *Caller]
+	gate    *fair.Gate // of calls
+	public  *fair.Gate // of requests to the OpenID provider
+	callers *cache.Cache[tokenKey, *Caller]
 }
 
 // Limits of a call; requests of the OpenID provider have the same.
@@ -66,19 +66,15 @@ const (
 )
 
 // New returns the chain over c.
-func New(c Config) (*Chain, error) {
-	validator, err := NewValidator(c.Operations)
-	if err != nil {
-		return nil, err
-	}
+func New(c Config) *Chain {
 	c.Limits = c.Limits.OrDefault()
 	return &Chain{
-		Config: c, validator: validator,
+		Config: c,
 		// One instance may run as many as there are connections.
 		gate:    fair.New(c.MaxRunning*4/3, maxWaiting),
 		public:  fair.New(c.MaxRunning*publicShare, maxWaiting),
 		callers: cache.New[tokenKey, *Caller](func(k tokenKey) string { return k.instanceID + "\x00" + k.host + string(k.hash[:]) }),
-	}, nil
+	}
 }
 
 // Drop forgets what is remembered of callers.
@@ -131,8 +127,8 @@ type Request struct {
 
 	SkipExecutions bool   // the header of that name
 	Traceparent    string // where it stands in a trace (W3C Trace Context)
-	// Extend, if not nil, gives the request so much more time on its connection.
-	Extend func(time.Duration)
+	// Connection, if not nil, gives the request so much more time.
+	Connection interface{ Extend(by time.Duration) }
 
 	status int      // set by AnswerStatus
 	after  []func() // set by After
@@ -261,7 +257,7 @@ func (c *Chain) admit(ctx context.Context, req proto.Message, method string) (*C
 			return nil, err
 		}
 	}
-	if err := c.validator.check(req, c.Limits); err != nil {
+	if err := c.Rules.check(req, c.Limits); err != nil {
 		return nil, err
 	}
 	in, err := c.context(ctx, op, req, instance, caller)
