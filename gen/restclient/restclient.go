@@ -2155,9 +2155,6 @@ type AppleConfigOutput struct {
 	// KeyID The ID of the key.
 	KeyID string `json:"keyId"`
 
-	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
-	PrivateKey *string `json:"privateKey,omitempty"`
-
 	// Scopes The scopes that are asked for; none: name, email.
 	Scopes []string `json:"scopes"`
 
@@ -2295,9 +2292,6 @@ type AzureADConfig struct {
 type AzureADConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IsEmailVerified Take the address that the provider tells as verified, which it does not say.
 	IsEmailVerified bool `json:"isEmailVerified"`
@@ -3991,9 +3985,6 @@ type GitHubConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: read:user, user:email.
 	Scopes []string `json:"scopes"`
 }
@@ -4026,9 +4017,6 @@ type GitHubESConfigOutput struct {
 
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// Scopes The scopes that are asked for; none: read:user, user:email.
 	Scopes []string `json:"scopes"`
@@ -4093,9 +4081,6 @@ type GitLabConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
 }
@@ -4138,9 +4123,6 @@ type GitLabSelfHostedConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
 
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
-
 	// Issuer The issuer, whose discovery document says the rest.
 	Issuer string `json:"issuer"`
 
@@ -4182,9 +4164,6 @@ type GoogleConfig struct {
 type GoogleConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// Scopes The scopes that are asked for; none: openid, profile, email.
 	Scopes []string `json:"scopes"`
@@ -4308,9 +4287,6 @@ type IdpV3AlphaOIDCConfig struct {
 type IdpV3AlphaOIDCConfigOutput struct {
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IsIDTokenMapping Take what is known of the user from the ID token, without asking for user info.
 	IsIDTokenMapping bool `json:"isIdTokenMapping"`
@@ -4787,9 +4763,6 @@ type OAuthConfigOutput struct {
 
 	// ClientID The client ID that the provider gave.
 	ClientID string `json:"clientId"`
-
-	// ClientSecret The client secret that the provider gave; it is never returned.
-	ClientSecret *string `json:"clientSecret,omitempty"`
 
 	// IDAttribute The member of that object that tells users apart for ever: a text or a number.
 	IDAttribute string `json:"idAttribute"`
@@ -7578,6 +7551,18 @@ type CreateAppleIDPParams struct {
 // CreateAppleIDPParamsCtxSystem defines parameters for CreateAppleIDP.
 type CreateAppleIDPParamsCtxSystem bool
 
+// GetAppleIDPParams defines parameters for GetAppleIDP.
+type GetAppleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchAppleIDPParams defines parameters for PatchAppleIDP.
+type PatchAppleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateAzureADIDPParams defines parameters for CreateAzureADIDP.
 type CreateAzureADIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7598,6 +7583,18 @@ type CreateAzureADIDPParams struct {
 
 // CreateAzureADIDPParamsCtxSystem defines parameters for CreateAzureADIDP.
 type CreateAzureADIDPParamsCtxSystem bool
+
+// GetAzureADIDPParams defines parameters for GetAzureADIDP.
+type GetAzureADIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchAzureADIDPParams defines parameters for PatchAzureADIDP.
+type PatchAzureADIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGitHubIDPParams defines parameters for CreateGitHubIDP.
 type CreateGitHubIDPParams struct {
@@ -7620,6 +7617,18 @@ type CreateGitHubIDPParams struct {
 // CreateGitHubIDPParamsCtxSystem defines parameters for CreateGitHubIDP.
 type CreateGitHubIDPParamsCtxSystem bool
 
+// GetGitHubIDPParams defines parameters for GetGitHubIDP.
+type GetGitHubIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitHubIDPParams defines parameters for PatchGitHubIDP.
+type PatchGitHubIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateGitHubESIDPParams defines parameters for CreateGitHubESIDP.
 type CreateGitHubESIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7640,6 +7649,18 @@ type CreateGitHubESIDPParams struct {
 
 // CreateGitHubESIDPParamsCtxSystem defines parameters for CreateGitHubESIDP.
 type CreateGitHubESIDPParamsCtxSystem bool
+
+// GetGitHubESIDPParams defines parameters for GetGitHubESIDP.
+type GetGitHubESIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitHubESIDPParams defines parameters for PatchGitHubESIDP.
+type PatchGitHubESIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGitLabIDPParams defines parameters for CreateGitLabIDP.
 type CreateGitLabIDPParams struct {
@@ -7662,6 +7683,18 @@ type CreateGitLabIDPParams struct {
 // CreateGitLabIDPParamsCtxSystem defines parameters for CreateGitLabIDP.
 type CreateGitLabIDPParamsCtxSystem bool
 
+// GetGitLabIDPParams defines parameters for GetGitLabIDP.
+type GetGitLabIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitLabIDPParams defines parameters for PatchGitLabIDP.
+type PatchGitLabIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateGitLabSelfHostedIDPParams defines parameters for CreateGitLabSelfHostedIDP.
 type CreateGitLabSelfHostedIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7682,6 +7715,18 @@ type CreateGitLabSelfHostedIDPParams struct {
 
 // CreateGitLabSelfHostedIDPParamsCtxSystem defines parameters for CreateGitLabSelfHostedIDP.
 type CreateGitLabSelfHostedIDPParamsCtxSystem bool
+
+// GetGitLabSelfHostedIDPParams defines parameters for GetGitLabSelfHostedIDP.
+type GetGitLabSelfHostedIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGitLabSelfHostedIDPParams defines parameters for PatchGitLabSelfHostedIDP.
+type PatchGitLabSelfHostedIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // CreateGoogleIDPParams defines parameters for CreateGoogleIDP.
 type CreateGoogleIDPParams struct {
@@ -7704,6 +7749,18 @@ type CreateGoogleIDPParams struct {
 // CreateGoogleIDPParamsCtxSystem defines parameters for CreateGoogleIDP.
 type CreateGoogleIDPParamsCtxSystem bool
 
+// GetGoogleIDPParams defines parameters for GetGoogleIDP.
+type GetGoogleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchGoogleIDPParams defines parameters for PatchGoogleIDP.
+type PatchGoogleIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateOAuthIDPParams defines parameters for CreateOAuthIDP.
 type CreateOAuthIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7725,6 +7782,18 @@ type CreateOAuthIDPParams struct {
 // CreateOAuthIDPParamsCtxSystem defines parameters for CreateOAuthIDP.
 type CreateOAuthIDPParamsCtxSystem bool
 
+// GetOAuthIDPParams defines parameters for GetOAuthIDP.
+type GetOAuthIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchOAuthIDPParams defines parameters for PatchOAuthIDP.
+type PatchOAuthIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
 // CreateOIDCIDPParams defines parameters for CreateOIDCIDP.
 type CreateOIDCIDPParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -7745,6 +7814,24 @@ type CreateOIDCIDPParams struct {
 
 // CreateOIDCIDPParamsCtxSystem defines parameters for CreateOIDCIDP.
 type CreateOIDCIDPParamsCtxSystem bool
+
+// GetOIDCIDPParams defines parameters for GetOIDCIDP.
+type GetOIDCIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// PatchOIDCIDPParams defines parameters for PatchOIDCIDP.
+type PatchOIDCIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
+
+// DeleteIDPParams defines parameters for DeleteIDP.
+type DeleteIDPParams struct {
+	// WritContext The context that the request is about: system, instance (that of the host) or org/ID. By default the one that defines the resource, if the caller has the permission there, else the highest one below it in which they have.
+	WritContext *string `json:"writ-context,omitempty"`
+}
 
 // BulkLimitJSONBody defines parameters for BulkLimit.
 type BulkLimitJSONBody = []InstanceLimits
@@ -9379,7 +9466,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-	GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAppleIDPWithBody Changes the fields that are present
 	//
@@ -9390,7 +9477,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAppleIDPWithBody(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAppleIDP Changes the fields that are present
 	//
@@ -9401,7 +9488,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAppleIDP(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateAzureADIDPWithBody Makes Microsoft Entra ID an identity provider of the context
 	//
@@ -9426,7 +9513,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-	GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAzureADIDPWithBody Changes the fields that are present
 	//
@@ -9437,7 +9524,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAzureADIDPWithBody(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAzureADIDP Changes the fields that are present
 	//
@@ -9448,7 +9535,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAzureADIDP(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitHubIDPWithBody Makes GitHub an identity provider of the context
 	//
@@ -9473,7 +9560,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-	GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubIDPWithBody Changes the fields that are present
 	//
@@ -9484,7 +9571,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubIDPWithBody(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubIDP Changes the fields that are present
 	//
@@ -9495,7 +9582,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubIDP(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitHubESIDPWithBody Makes a GitHub Enterprise Server an identity provider of the context
 	//
@@ -9520,7 +9607,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-	GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubESIDPWithBody Changes the fields that are present
 	//
@@ -9531,7 +9618,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubESIDPWithBody(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitHubESIDP Changes the fields that are present
 	//
@@ -9542,7 +9629,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitHubESIDP(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitLabIDPWithBody Makes GitLab an identity provider of the context
 	//
@@ -9567,7 +9654,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-	GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabIDPWithBody Changes the fields that are present
 	//
@@ -9578,7 +9665,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabIDPWithBody(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabIDP Changes the fields that are present
 	//
@@ -9589,7 +9676,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabIDP(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGitLabSelfHostedIDPWithBody Makes a GitLab of one's own an identity provider of the context
 	//
@@ -9614,7 +9701,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-	GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabSelfHostedIDPWithBody Changes the fields that are present
 	//
@@ -9625,7 +9712,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGitLabSelfHostedIDP Changes the fields that are present
 	//
@@ -9636,7 +9723,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGitLabSelfHostedIDP(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateGoogleIDPWithBody Makes Google an identity provider of the context
 	//
@@ -9661,7 +9748,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-	GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGoogleIDPWithBody Changes the fields that are present
 	//
@@ -9672,7 +9759,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGoogleIDPWithBody(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchGoogleIDP Changes the fields that are present
 	//
@@ -9683,7 +9770,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchGoogleIDP(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOAuthIDPWithBody Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
 	//
@@ -9708,7 +9795,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-	GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOAuthIDPWithBody Changes the fields that are present
 	//
@@ -9719,7 +9806,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOAuthIDPWithBody(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOAuthIDP Changes the fields that are present
 	//
@@ -9730,7 +9817,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOAuthIDP(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateOIDCIDPWithBody Makes any OpenID provider an identity provider of the context
 	//
@@ -9755,7 +9842,7 @@ type ClientInterface interface {
 	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-	GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOIDCIDPWithBody Changes the fields that are present
 	//
@@ -9766,7 +9853,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOIDCIDPWithBody(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchOIDCIDP Changes the fields that are present
 	//
@@ -9777,14 +9864,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchOIDCIDP(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteIDP Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
 	//
 	// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 	//
 	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-	DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -12619,8 +12706,8 @@ func (c *Client) CreateAppleIDP(ctx context.Context, params *CreateAppleIDPParam
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAppleIDPRequest(c.Server, id)
+func (c *Client) GetAppleIDP(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAppleIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12640,8 +12727,8 @@ func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...Reque
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12661,8 +12748,8 @@ func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentTy
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *Client) PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAppleIDPRequest(c.Server, id, body)
+func (c *Client) PatchAppleIDP(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12716,8 +12803,8 @@ func (c *Client) CreateAzureADIDP(ctx context.Context, params *CreateAzureADIDPP
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAzureADIDPRequest(c.Server, id)
+func (c *Client) GetAzureADIDP(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAzureADIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12737,8 +12824,8 @@ func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...Req
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12758,8 +12845,8 @@ func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, content
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *Client) PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchAzureADIDPRequest(c.Server, id, body)
+func (c *Client) PatchAzureADIDP(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12813,8 +12900,8 @@ func (c *Client) CreateGitHubIDP(ctx context.Context, params *CreateGitHubIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitHubIDPRequest(c.Server, id)
+func (c *Client) GetGitHubIDP(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12834,8 +12921,8 @@ func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12855,8 +12942,8 @@ func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *Client) PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitHubIDP(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12910,8 +12997,8 @@ func (c *Client) CreateGitHubESIDP(ctx context.Context, params *CreateGitHubESID
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitHubESIDPRequest(c.Server, id)
+func (c *Client) GetGitHubESIDP(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubESIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -12931,8 +13018,8 @@ func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...Re
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -12952,8 +13039,8 @@ func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, conten
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitHubESIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13007,8 +13094,8 @@ func (c *Client) CreateGitLabIDP(ctx context.Context, params *CreateGitLabIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitLabIDPRequest(c.Server, id)
+func (c *Client) GetGitLabIDP(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13028,8 +13115,8 @@ func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13049,8 +13136,8 @@ func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *Client) PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitLabIDP(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13104,8 +13191,8 @@ func (c *Client) CreateGitLabSelfHostedIDP(ctx context.Context, params *CreateGi
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id)
+func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13125,8 +13212,8 @@ func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEdito
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13146,8 +13233,8 @@ func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, body)
+func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13201,8 +13288,8 @@ func (c *Client) CreateGoogleIDP(ctx context.Context, params *CreateGoogleIDPPar
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetGoogleIDPRequest(c.Server, id)
+func (c *Client) GetGoogleIDP(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGoogleIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13222,8 +13309,8 @@ func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...Requ
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13243,8 +13330,8 @@ func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *Client) PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchGoogleIDPRequest(c.Server, id, body)
+func (c *Client) PatchGoogleIDP(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13298,8 +13385,8 @@ func (c *Client) CreateOAuthIDP(ctx context.Context, params *CreateOAuthIDPParam
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOAuthIDPRequest(c.Server, id)
+func (c *Client) GetOAuthIDP(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOAuthIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13319,8 +13406,8 @@ func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...Reque
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13340,8 +13427,8 @@ func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentTy
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *Client) PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOAuthIDPRequest(c.Server, id, body)
+func (c *Client) PatchOAuthIDP(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13395,8 +13482,8 @@ func (c *Client) CreateOIDCIDP(ctx context.Context, params *CreateOIDCIDPParams,
 // Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOIDCIDPRequest(c.Server, id)
+func (c *Client) GetOIDCIDP(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOIDCIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -13416,8 +13503,8 @@ func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...Reques
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, contentType, body)
+func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13437,8 +13524,8 @@ func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentTyp
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPatchOIDCIDPRequest(c.Server, id, body)
+func (c *Client) PatchOIDCIDP(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13454,8 +13541,8 @@ func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJ
 // Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
 //
 // Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-func (c *Client) DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteIDPRequest(c.Server, id)
+func (c *Client) DeleteIDP(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteIDPRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -19397,7 +19484,7 @@ func NewCreateAppleIDPRequestWithBody(server string, params *CreateAppleIDPParam
 }
 
 // NewGetAppleIDPRequest constructs an http.Request for the GetAppleIDP method
-func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetAppleIDPRequest(server string, id string, params *GetAppleIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19427,22 +19514,37 @@ func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchAppleIDPRequest calls the generic PatchAppleIDP builder with application/json body
-func NewPatchAppleIDPRequest(server string, id string, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchAppleIDPRequest(server string, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchAppleIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchAppleIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchAppleIDPRequestWithBody constructs an http.Request for the PatchAppleIDP method, with any body, and a specified content type
-func NewPatchAppleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAppleIDPRequestWithBody(server string, id string, params *PatchAppleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19473,6 +19575,21 @@ func NewPatchAppleIDPRequestWithBody(server string, id string, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -19593,7 +19710,7 @@ func NewCreateAzureADIDPRequestWithBody(server string, params *CreateAzureADIDPP
 }
 
 // NewGetAzureADIDPRequest constructs an http.Request for the GetAzureADIDP method
-func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetAzureADIDPRequest(server string, id string, params *GetAzureADIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19623,22 +19740,37 @@ func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchAzureADIDPRequest calls the generic PatchAzureADIDP builder with application/json body
-func NewPatchAzureADIDPRequest(server string, id string, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchAzureADIDPRequest(server string, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchAzureADIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchAzureADIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchAzureADIDPRequestWithBody constructs an http.Request for the PatchAzureADIDP method, with any body, and a specified content type
-func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAzureADIDPRequestWithBody(server string, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19669,6 +19801,21 @@ func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType str
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -19789,7 +19936,7 @@ func NewCreateGitHubIDPRequestWithBody(server string, params *CreateGitHubIDPPar
 }
 
 // NewGetGitHubIDPRequest constructs an http.Request for the GetGitHubIDP method
-func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitHubIDPRequest(server string, id string, params *GetGitHubIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19819,22 +19966,37 @@ func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitHubIDPRequest calls the generic PatchGitHubIDP builder with application/json body
-func NewPatchGitHubIDPRequest(server string, id string, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitHubIDPRequest(server string, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitHubIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitHubIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitHubIDPRequestWithBody constructs an http.Request for the PatchGitHubIDP method, with any body, and a specified content type
-func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitHubIDPRequestWithBody(server string, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19865,6 +20027,21 @@ func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -19985,7 +20162,7 @@ func NewCreateGitHubESIDPRequestWithBody(server string, params *CreateGitHubESID
 }
 
 // NewGetGitHubESIDPRequest constructs an http.Request for the GetGitHubESIDP method
-func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitHubESIDPRequest(server string, id string, params *GetGitHubESIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20015,22 +20192,37 @@ func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitHubESIDPRequest calls the generic PatchGitHubESIDP builder with application/json body
-func NewPatchGitHubESIDPRequest(server string, id string, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitHubESIDPRequest(server string, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitHubESIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitHubESIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitHubESIDPRequestWithBody constructs an http.Request for the PatchGitHubESIDP method, with any body, and a specified content type
-func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitHubESIDPRequestWithBody(server string, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20061,6 +20253,21 @@ func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType st
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20181,7 +20388,7 @@ func NewCreateGitLabIDPRequestWithBody(server string, params *CreateGitLabIDPPar
 }
 
 // NewGetGitLabIDPRequest constructs an http.Request for the GetGitLabIDP method
-func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitLabIDPRequest(server string, id string, params *GetGitLabIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20211,22 +20418,37 @@ func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitLabIDPRequest calls the generic PatchGitLabIDP builder with application/json body
-func NewPatchGitLabIDPRequest(server string, id string, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitLabIDPRequest(server string, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitLabIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitLabIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitLabIDPRequestWithBody constructs an http.Request for the PatchGitLabIDP method, with any body, and a specified content type
-func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitLabIDPRequestWithBody(server string, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20257,6 +20479,21 @@ func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20377,7 +20614,7 @@ func NewCreateGitLabSelfHostedIDPRequestWithBody(server string, params *CreateGi
 }
 
 // NewGetGitLabSelfHostedIDPRequest constructs an http.Request for the GetGitLabSelfHostedIDP method
-func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGitLabSelfHostedIDPRequest(server string, id string, params *GetGitLabSelfHostedIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20407,22 +20644,37 @@ func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, 
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGitLabSelfHostedIDPRequest calls the generic PatchGitLabSelfHostedIDP builder with application/json body
-func NewPatchGitLabSelfHostedIDPRequest(server string, id string, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGitLabSelfHostedIDPRequest(server string, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGitLabSelfHostedIDPRequestWithBody constructs an http.Request for the PatchGitLabSelfHostedIDP method, with any body, and a specified content type
-func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20453,6 +20705,21 @@ func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, conten
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20573,7 +20840,7 @@ func NewCreateGoogleIDPRequestWithBody(server string, params *CreateGoogleIDPPar
 }
 
 // NewGetGoogleIDPRequest constructs an http.Request for the GetGoogleIDP method
-func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetGoogleIDPRequest(server string, id string, params *GetGoogleIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20603,22 +20870,37 @@ func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchGoogleIDPRequest calls the generic PatchGoogleIDP builder with application/json body
-func NewPatchGoogleIDPRequest(server string, id string, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchGoogleIDPRequest(server string, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchGoogleIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchGoogleIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchGoogleIDPRequestWithBody constructs an http.Request for the PatchGoogleIDP method, with any body, and a specified content type
-func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchGoogleIDPRequestWithBody(server string, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20649,6 +20931,21 @@ func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType stri
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20769,7 +21066,7 @@ func NewCreateOAuthIDPRequestWithBody(server string, params *CreateOAuthIDPParam
 }
 
 // NewGetOAuthIDPRequest constructs an http.Request for the GetOAuthIDP method
-func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetOAuthIDPRequest(server string, id string, params *GetOAuthIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20799,22 +21096,37 @@ func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchOAuthIDPRequest calls the generic PatchOAuthIDP builder with application/json body
-func NewPatchOAuthIDPRequest(server string, id string, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchOAuthIDPRequest(server string, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchOAuthIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchOAuthIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchOAuthIDPRequestWithBody constructs an http.Request for the PatchOAuthIDP method, with any body, and a specified content type
-func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchOAuthIDPRequestWithBody(server string, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20845,6 +21157,21 @@ func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType strin
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -20965,7 +21292,7 @@ func NewCreateOIDCIDPRequestWithBody(server string, params *CreateOIDCIDPParams,
 }
 
 // NewGetOIDCIDPRequest constructs an http.Request for the GetOIDCIDP method
-func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
+func NewGetOIDCIDPRequest(server string, id string, params *GetOIDCIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20995,22 +21322,37 @@ func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewPatchOIDCIDPRequest calls the generic PatchOIDCIDP builder with application/json body
-func NewPatchOIDCIDPRequest(server string, id string, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
+func NewPatchOIDCIDPRequest(server string, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPatchOIDCIDPRequestWithBody(server, id, "application/json", bodyReader)
+	return NewPatchOIDCIDPRequestWithBody(server, id, params, "application/json", bodyReader)
 }
 
 // NewPatchOIDCIDPRequestWithBody constructs an http.Request for the PatchOIDCIDP method, with any body, and a specified content type
-func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchOIDCIDPRequestWithBody(server string, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21042,11 +21384,26 @@ func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewDeleteIDPRequest constructs an http.Request for the DeleteIDP method
-func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
+func NewDeleteIDPRequest(server string, id string, params *DeleteIDPParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21074,6 +21431,21 @@ func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.WritContext != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "writ-context", *params.WritContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("writ-context", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -28121,7 +28493,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-	GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
+	GetAppleIDPWithResponse(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
 
 	// PatchAppleIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28132,7 +28504,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
 
 	// PatchAppleIDPWithResponse Changes the fields that are present
 	//
@@ -28143,7 +28515,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-	PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+	PatchAppleIDPWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
 
 	// CreateAzureADIDPWithBodyWithResponse Makes Microsoft Entra ID an identity provider of the context
 	//
@@ -28170,7 +28542,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-	GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
+	GetAzureADIDPWithResponse(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
 
 	// PatchAzureADIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28181,7 +28553,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
 
 	// PatchAzureADIDPWithResponse Changes the fields that are present
 	//
@@ -28192,7 +28564,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-	PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+	PatchAzureADIDPWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
 
 	// CreateGitHubIDPWithBodyWithResponse Makes GitHub an identity provider of the context
 	//
@@ -28219,7 +28591,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-	GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
+	GetGitHubIDPWithResponse(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
 
 	// PatchGitHubIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28230,7 +28602,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
 
 	// PatchGitHubIDPWithResponse Changes the fields that are present
 	//
@@ -28241,7 +28613,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-	PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+	PatchGitHubIDPWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
 
 	// CreateGitHubESIDPWithBodyWithResponse Makes a GitHub Enterprise Server an identity provider of the context
 	//
@@ -28268,7 +28640,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-	GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
+	GetGitHubESIDPWithResponse(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
 
 	// PatchGitHubESIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28279,7 +28651,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
 
 	// PatchGitHubESIDPWithResponse Changes the fields that are present
 	//
@@ -28290,7 +28662,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-	PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+	PatchGitHubESIDPWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
 
 	// CreateGitLabIDPWithBodyWithResponse Makes GitLab an identity provider of the context
 	//
@@ -28317,7 +28689,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-	GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
+	GetGitLabIDPWithResponse(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
 
 	// PatchGitLabIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28328,7 +28700,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
 
 	// PatchGitLabIDPWithResponse Changes the fields that are present
 	//
@@ -28339,7 +28711,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-	PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+	PatchGitLabIDPWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
 
 	// CreateGitLabSelfHostedIDPWithBodyWithResponse Makes a GitLab of one's own an identity provider of the context
 	//
@@ -28366,7 +28738,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
+	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
 
 	// PatchGitLabSelfHostedIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28377,7 +28749,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
 
 	// PatchGitLabSelfHostedIDPWithResponse Changes the fields that are present
 	//
@@ -28388,7 +28760,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
 
 	// CreateGoogleIDPWithBodyWithResponse Makes Google an identity provider of the context
 	//
@@ -28415,7 +28787,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-	GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
+	GetGoogleIDPWithResponse(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
 
 	// PatchGoogleIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28426,7 +28798,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
 
 	// PatchGoogleIDPWithResponse Changes the fields that are present
 	//
@@ -28437,7 +28809,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-	PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+	PatchGoogleIDPWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
 
 	// CreateOAuthIDPWithBodyWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
 	//
@@ -28464,7 +28836,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-	GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
+	GetOAuthIDPWithResponse(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
 
 	// PatchOAuthIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28475,7 +28847,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
 
 	// PatchOAuthIDPWithResponse Changes the fields that are present
 	//
@@ -28486,7 +28858,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-	PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+	PatchOAuthIDPWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
 
 	// CreateOIDCIDPWithBodyWithResponse Makes any OpenID provider an identity provider of the context
 	//
@@ -28513,7 +28885,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-	GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
+	GetOIDCIDPWithResponse(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
 
 	// PatchOIDCIDPWithBodyWithResponse Changes the fields that are present
 	//
@@ -28524,7 +28896,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
 
 	// PatchOIDCIDPWithResponse Changes the fields that are present
 	//
@@ -28535,7 +28907,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-	PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+	PatchOIDCIDPWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
 
 	// DeleteIDPWithResponse Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
 	//
@@ -28544,7 +28916,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-	DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
+	DeleteIDPWithResponse(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
 
 	// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -52377,8 +52749,8 @@ func (c *ClientWithResponses) CreateAppleIDPWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
-func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
-	rsp, err := c.GetAppleIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, params *GetAppleIDPParams, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
+	rsp, err := c.GetAppleIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52394,8 +52766,8 @@ func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id st
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
-	rsp, err := c.PatchAppleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52411,8 +52783,8 @@ func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
-func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
-	rsp, err := c.PatchAppleIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, params *PatchAppleIDPParams, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52456,8 +52828,8 @@ func (c *ClientWithResponses) CreateAzureADIDPWithResponse(ctx context.Context, 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
-func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
-	rsp, err := c.GetAzureADIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, params *GetAzureADIDPParams, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
+	rsp, err := c.GetAzureADIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52473,8 +52845,8 @@ func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
-	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52490,8 +52862,8 @@ func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Co
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
-func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
-	rsp, err := c.PatchAzureADIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, params *PatchAzureADIDPParams, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52535,8 +52907,8 @@ func (c *ClientWithResponses) CreateGitHubIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
-func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
-	rsp, err := c.GetGitHubIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, params *GetGitHubIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
+	rsp, err := c.GetGitHubIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52552,8 +52924,8 @@ func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
-	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52569,8 +52941,8 @@ func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
-	rsp, err := c.PatchGitHubIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, params *PatchGitHubIDPParams, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52614,8 +52986,8 @@ func (c *ClientWithResponses) CreateGitHubESIDPWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
-func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
-	rsp, err := c.GetGitHubESIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, params *GetGitHubESIDPParams, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
+	rsp, err := c.GetGitHubESIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52631,8 +53003,8 @@ func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
-	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52648,8 +53020,8 @@ func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.C
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
-func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
-	rsp, err := c.PatchGitHubESIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, params *PatchGitHubESIDPParams, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52693,8 +53065,8 @@ func (c *ClientWithResponses) CreateGitLabIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
-func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
-	rsp, err := c.GetGitLabIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, params *GetGitLabIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
+	rsp, err := c.GetGitLabIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52710,8 +53082,8 @@ func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
-	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52727,8 +53099,8 @@ func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
-	rsp, err := c.PatchGitLabIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, params *PatchGitLabIDPParams, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52772,8 +53144,8 @@ func (c *ClientWithResponses) CreateGitLabSelfHostedIDPWithResponse(ctx context.
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *GetGitLabSelfHostedIDPParams, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52789,8 +53161,8 @@ func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Con
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52806,8 +53178,8 @@ func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx c
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
-func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
-	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, params *PatchGitLabSelfHostedIDPParams, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52851,8 +53223,8 @@ func (c *ClientWithResponses) CreateGoogleIDPWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
-func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
-	rsp, err := c.GetGoogleIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, params *GetGoogleIDPParams, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
+	rsp, err := c.GetGoogleIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52868,8 +53240,8 @@ func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id s
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
-	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52885,8 +53257,8 @@ func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
-func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
-	rsp, err := c.PatchGoogleIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, params *PatchGoogleIDPParams, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52930,8 +53302,8 @@ func (c *ClientWithResponses) CreateOAuthIDPWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
-func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
-	rsp, err := c.GetOAuthIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, params *GetOAuthIDPParams, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
+	rsp, err := c.GetOAuthIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52947,8 +53319,8 @@ func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id st
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
-	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -52964,8 +53336,8 @@ func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
-func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
-	rsp, err := c.PatchOAuthIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, params *PatchOAuthIDPParams, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53009,8 +53381,8 @@ func (c *ClientWithResponses) CreateOIDCIDPWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
-func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
-	rsp, err := c.GetOIDCIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, params *GetOIDCIDPParams, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
+	rsp, err := c.GetOIDCIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53026,8 +53398,8 @@ func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id str
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
-	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53043,8 +53415,8 @@ func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
-func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
-	rsp, err := c.PatchOIDCIDP(ctx, id, body, reqEditors...)
+func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, params *PatchOIDCIDPParams, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDP(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -53058,8 +53430,8 @@ func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id s
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
-func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
-	rsp, err := c.DeleteIDP(ctx, id, reqEditors...)
+func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, params *DeleteIDPParams, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
+	rsp, err := c.DeleteIDP(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
