@@ -56,6 +56,7 @@ type Data struct {
 type payload struct {
 	Subject string `json:"subject,omitempty"`
 	Text    string `json:"text,omitempty"`
+	HTML    string `json:"html,omitempty"` // of e-mails: the same words
 	Code    string `json:"code,omitempty"`
 }
 
@@ -96,6 +97,7 @@ type Outgoing struct {
 	Kind           Kind
 	Recipient      string
 	Subject, Text  string
+	HTML           string // the same words; '' for an SMS
 }
 
 // Sender delivers messages. It may be asked for the same one again, when a node
@@ -109,5 +111,5 @@ func outgoing(row *db.Message) (*Outgoing, error) {
 	if err := json.Unmarshal(row.Payload, &p); err != nil {
 		return nil, fmt.Errorf("message %s: %w", row.ID, err)
 	}
-	return &Outgoing{InstanceID: row.InstanceID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text}, nil
+	return &Outgoing{InstanceID: row.InstanceID, ID: row.ID, Kind: Kind(row.Kind), Recipient: row.Recipient, Subject: p.Subject, Text: p.Text, HTML: p.HTML}, nil
 }

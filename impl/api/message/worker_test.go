@@ -28,13 +28,14 @@ type recorder struct {
 	fail error
 	sent map[string]int // by recipient
 	text string         // the last one
+	html string
 }
 
 func (r *recorder) Send(_ context.Context, m *message.Outgoing) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sent[m.Recipient]++
-	r.text = m.Subject + "\n" + m.Text
+	r.text, r.html = m.Subject+"\n"+m.Text, m.HTML
 	return r.fail
 }
 
@@ -135,6 +136,9 @@ func TestAMessageThatCannotBeSentIsTriedAgainAndThenGivenUp(t *testing.T) {
 	}
 	if !strings.HasPrefix(sender.text, "12345678 ist Ihr Code\nGuten Tag") {
 		t.Errorf("got the text %q", sender.text)
+	}
+	if !strings.Contains(sender.html, `<html lang="de">`) || !strings.Contains(sender.html, "12345678") {
+		t.Errorf("got the HTML %q", sender.html)
 	}
 	if state, payload := q.stored(); state != 3 || payload != "{}" {
 		t.Errorf("a message given up is %d, %s", state, payload)
