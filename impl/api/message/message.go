@@ -14,6 +14,7 @@ import (
 	"github.com/writ-id/writ/gen/db"
 	languages "github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/setting"
 )
 
 // Kind is the way a message goes.
@@ -66,7 +67,11 @@ const hourlyLimit = 50
 
 // Queue queues a message within tx, in the words it will be sent with.
 func Queue(ctx context.Context, tx db.DBTX, env *resource.Env, m *Message) error {
-	offered, err := languages.Offered(ctx, tx, m.InstanceID, m.OrgID)
+	said, err := setting.Read(ctx, tx, m.InstanceID, m.OrgID, languages.Subject)
+	if err != nil {
+		return err
+	}
+	offered, err := languages.Offered(said)
 	if err != nil {
 		return err
 	}

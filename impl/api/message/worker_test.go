@@ -209,9 +209,10 @@ func TestTheLanguageOfAMessageIsOneThatTheSettingsOffer(t *testing.T) {
 		{q.user.OrgID, "", "", "en", "de"},
 	} {
 		sender := &recorder{sent: map[string]int{}}
-		if _, err := q.env.DB.Pool.Exec(t.Context(), `INSERT INTO language_settings (instance_id, org_id, default_language, restricted_languages, sequence, change_date)
-			VALUES ($1, $2, nullif($3, ''), CASE WHEN $4 <> '' THEN ARRAY[$4] END, 1, now())
-			ON CONFLICT (instance_id, org_id) DO UPDATE SET default_language = excluded.default_language, restricted_languages = excluded.restricted_languages`,
+		if _, err := q.env.DB.Pool.Exec(t.Context(), `INSERT INTO settings (instance_id, org_id, subject, properties, sequence, change_date)
+			VALUES ($1, $2, 'languages', jsonb_strip_nulls(jsonb_build_object('defaultLanguage', CASE WHEN $3 <> '' THEN jsonb_build_object('key', $3::text) END,
+				'restrictedLanguages', CASE WHEN $4 <> '' THEN jsonb_build_object('languages', jsonb_build_array(jsonb_build_object('key', $4::text))) END)), 1, now())
+			ON CONFLICT (instance_id, org_id, subject) DO UPDATE SET properties = excluded.properties`,
 			q.user.InstanceID, step.orgID, step.first, step.allowed); err != nil {
 			t.Fatal(err)
 		}
