@@ -1757,6 +1757,36 @@ func (e PatchMembershipParamsCtxSystem) Valid() bool {
 	}
 }
 
+// Defines values for ResolveBrandingParamsCtxSystem.
+const (
+	ResolveBrandingParamsCtxSystemTrue ResolveBrandingParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveBrandingParamsCtxSystem enum.
+func (e ResolveBrandingParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveBrandingParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetBrandingParamsCtxSystem.
+const (
+	SetBrandingParamsCtxSystemTrue SetBrandingParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetBrandingParamsCtxSystem enum.
+func (e SetBrandingParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetBrandingParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ResolveLanguagesParamsCtxSystem.
 const (
 	ResolveLanguagesParamsCtxSystemTrue ResolveLanguagesParamsCtxSystem = true
@@ -1781,6 +1811,168 @@ const (
 func (e SetLanguagesParamsCtxSystem) Valid() bool {
 	switch e {
 	case SetLanguagesParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveMessageTextParamsCtxSystem.
+const (
+	ResolveMessageTextParamsCtxSystemTrue ResolveMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the ResolveMessageTextParamsCtxSystem enum.
+func (e ResolveMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case ResolveMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ResolveMessageTextParamsKind.
+const (
+	ResolveMessageTextParamsKindDomainClaimed   ResolveMessageTextParamsKind = "domain_claimed"
+	ResolveMessageTextParamsKindDoor            ResolveMessageTextParamsKind = "door"
+	ResolveMessageTextParamsKindEmailKnown      ResolveMessageTextParamsKind = "email_known"
+	ResolveMessageTextParamsKindOtpEmail        ResolveMessageTextParamsKind = "otp_email"
+	ResolveMessageTextParamsKindOtpSms          ResolveMessageTextParamsKind = "otp_sms"
+	ResolveMessageTextParamsKindPasswordChanged ResolveMessageTextParamsKind = "password_changed"
+	ResolveMessageTextParamsKindResetPassword   ResolveMessageTextParamsKind = "reset_password"
+	ResolveMessageTextParamsKindVerifyEmail     ResolveMessageTextParamsKind = "verify_email"
+	ResolveMessageTextParamsKindVerifyPhone     ResolveMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the ResolveMessageTextParamsKind enum.
+func (e ResolveMessageTextParamsKind) Valid() bool {
+	switch e {
+	case ResolveMessageTextParamsKindDomainClaimed:
+		return true
+	case ResolveMessageTextParamsKindDoor:
+		return true
+	case ResolveMessageTextParamsKindEmailKnown:
+		return true
+	case ResolveMessageTextParamsKindOtpEmail:
+		return true
+	case ResolveMessageTextParamsKindOtpSms:
+		return true
+	case ResolveMessageTextParamsKindPasswordChanged:
+		return true
+	case ResolveMessageTextParamsKindResetPassword:
+		return true
+	case ResolveMessageTextParamsKindVerifyEmail:
+		return true
+	case ResolveMessageTextParamsKindVerifyPhone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetMessageTextParamsCtxSystem.
+const (
+	SetMessageTextParamsCtxSystemTrue SetMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SetMessageTextParamsCtxSystem enum.
+func (e SetMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case SetMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SetMessageTextParamsKind.
+const (
+	SetMessageTextParamsKindDomainClaimed   SetMessageTextParamsKind = "domain_claimed"
+	SetMessageTextParamsKindDoor            SetMessageTextParamsKind = "door"
+	SetMessageTextParamsKindEmailKnown      SetMessageTextParamsKind = "email_known"
+	SetMessageTextParamsKindOtpEmail        SetMessageTextParamsKind = "otp_email"
+	SetMessageTextParamsKindOtpSms          SetMessageTextParamsKind = "otp_sms"
+	SetMessageTextParamsKindPasswordChanged SetMessageTextParamsKind = "password_changed"
+	SetMessageTextParamsKindResetPassword   SetMessageTextParamsKind = "reset_password"
+	SetMessageTextParamsKindVerifyEmail     SetMessageTextParamsKind = "verify_email"
+	SetMessageTextParamsKindVerifyPhone     SetMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the SetMessageTextParamsKind enum.
+func (e SetMessageTextParamsKind) Valid() bool {
+	switch e {
+	case SetMessageTextParamsKindDomainClaimed:
+		return true
+	case SetMessageTextParamsKindDoor:
+		return true
+	case SetMessageTextParamsKindEmailKnown:
+		return true
+	case SetMessageTextParamsKindOtpEmail:
+		return true
+	case SetMessageTextParamsKindOtpSms:
+		return true
+	case SetMessageTextParamsKindPasswordChanged:
+		return true
+	case SetMessageTextParamsKindResetPassword:
+		return true
+	case SetMessageTextParamsKindVerifyEmail:
+		return true
+	case SetMessageTextParamsKindVerifyPhone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewMessageTextParamsCtxSystem.
+const (
+	PreviewMessageTextParamsCtxSystemTrue PreviewMessageTextParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the PreviewMessageTextParamsCtxSystem enum.
+func (e PreviewMessageTextParamsCtxSystem) Valid() bool {
+	switch e {
+	case PreviewMessageTextParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for PreviewMessageTextParamsKind.
+const (
+	PreviewMessageTextParamsKindDomainClaimed   PreviewMessageTextParamsKind = "domain_claimed"
+	PreviewMessageTextParamsKindDoor            PreviewMessageTextParamsKind = "door"
+	PreviewMessageTextParamsKindEmailKnown      PreviewMessageTextParamsKind = "email_known"
+	PreviewMessageTextParamsKindOtpEmail        PreviewMessageTextParamsKind = "otp_email"
+	PreviewMessageTextParamsKindOtpSms          PreviewMessageTextParamsKind = "otp_sms"
+	PreviewMessageTextParamsKindPasswordChanged PreviewMessageTextParamsKind = "password_changed"
+	PreviewMessageTextParamsKindResetPassword   PreviewMessageTextParamsKind = "reset_password"
+	PreviewMessageTextParamsKindVerifyEmail     PreviewMessageTextParamsKind = "verify_email"
+	PreviewMessageTextParamsKindVerifyPhone     PreviewMessageTextParamsKind = "verify_phone"
+)
+
+// Valid indicates whether the value is a known member of the PreviewMessageTextParamsKind enum.
+func (e PreviewMessageTextParamsKind) Valid() bool {
+	switch e {
+	case PreviewMessageTextParamsKindDomainClaimed:
+		return true
+	case PreviewMessageTextParamsKindDoor:
+		return true
+	case PreviewMessageTextParamsKindEmailKnown:
+		return true
+	case PreviewMessageTextParamsKindOtpEmail:
+		return true
+	case PreviewMessageTextParamsKindOtpSms:
+		return true
+	case PreviewMessageTextParamsKindPasswordChanged:
+		return true
+	case PreviewMessageTextParamsKindResetPassword:
+		return true
+	case PreviewMessageTextParamsKindVerifyEmail:
+		return true
+	case PreviewMessageTextParamsKindVerifyPhone:
 		return true
 	default:
 		return false
@@ -4316,6 +4508,12 @@ type IdpV3AlphaPatchOIDCConfig struct {
 	Scopes *[]string `json:"scopes,omitempty"`
 }
 
+// Image Image is a picture to upload: PNG, JPEG or WebP. What is kept is drawn anew from it, scaled down to what pages show.
+type Image struct {
+	// Content The file; empty: none. At most 524288 bytes.
+	Content *[]byte `json:"content,omitempty"`
+}
+
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
 type InConditionsFilter struct {
 	// Conditions The conditions; an empty list is met by nothing.
@@ -5627,6 +5825,18 @@ type PossibleAuthenticators struct {
 	Types *[]AuthenticatorType `json:"types,omitempty"`
 }
 
+// PreviewMessageTextReply PreviewMessageTextResponse is the response of PreviewMessageText.
+type PreviewMessageTextReply struct {
+	// HTML The message as HTML; empty for a text message.
+	HTML string `json:"html"`
+
+	// Subject The subject; empty for a text message.
+	Subject string `json:"subject"`
+
+	// Text The message as plain text.
+	Text string `json:"text"`
+}
+
 // Profile Profile is how a human is called.
 type Profile struct {
 	// Birthdate The day of birth as YYYY-MM-DD, with the year 0000 when it is not told, or the year alone.
@@ -5990,6 +6200,15 @@ type ResetSystemFeaturesReply struct {
 	Details SettingDetails `json:"details"`
 }
 
+// ResolveBrandingReply ResolveBrandingResponse is the response of ResolveBranding.
+type ResolveBrandingReply struct {
+	// Details When the context's own properties last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The properties.
+	Settings ResolvedBrandingSettings `json:"settings"`
+}
+
 // ResolveLanguagesReply ResolveLanguagesResponse is the response of ResolveLanguages.
 type ResolveLanguagesReply struct {
 	// Details When the context's own settings last changed.
@@ -5997,6 +6216,75 @@ type ResolveLanguagesReply struct {
 
 	// Settings The settings.
 	Settings ResolvedLanguageSettings `json:"settings"`
+}
+
+// ResolveMessageTextReply ResolveMessageTextResponse is the response of ResolveMessageText.
+type ResolveMessageTextReply struct {
+	// Details When the context's own words last changed.
+	Details SettingDetails `json:"details"`
+
+	// Settings The words.
+	Settings ResolvedMessageTextSettings `json:"settings"`
+
+	// Variables The variables that words of this kind can name, for example Code.
+	Variables []string `json:"variables"`
+}
+
+// ResolvedBrandingSettings ResolvedBrandingSettings are the properties as they apply in a context. What nobody says comes from the system.
+type ResolvedBrandingSettings struct {
+	// BackgroundColorDark The dark background.
+	BackgroundColorDark ResolvedString `json:"backgroundColorDark"`
+
+	// BackgroundColorLight The light background.
+	BackgroundColorLight ResolvedString `json:"backgroundColorLight"`
+
+	// FontColorDark Of text on the dark background.
+	FontColorDark ResolvedString `json:"fontColorDark"`
+
+	// FontColorLight Of text on the light background.
+	FontColorLight ResolvedString `json:"fontColorLight"`
+
+	// HelpLink The address of a page with help; empty when there is none.
+	HelpLink ResolvedString `json:"helpLink"`
+
+	// HideProductName Whether pages and e-mails leave the name of the product out.
+	HideProductName ResolvedSwitch `json:"hideProductName"`
+
+	// Icon The icon of the browser's tab.
+	Icon ResolvedImage `json:"icon"`
+
+	// LogoDark The logo on dark backgrounds.
+	LogoDark ResolvedImage `json:"logoDark"`
+
+	// LogoLight The logo on light backgrounds.
+	LogoLight ResolvedImage `json:"logoLight"`
+
+	// PrimaryColorDark Of buttons and links, on dark backgrounds.
+	PrimaryColorDark ResolvedString `json:"primaryColorDark"`
+
+	// PrimaryColorLight Of buttons and links, on light backgrounds.
+	PrimaryColorLight ResolvedString `json:"primaryColorLight"`
+
+	// PrivacyLink The address of the privacy policy; empty when there is none.
+	PrivacyLink ResolvedString `json:"privacyLink"`
+
+	// TermsLink The address of the terms of service; empty when there is none.
+	TermsLink ResolvedString `json:"termsLink"`
+
+	// WarnColorDark Of what is wrong, on the dark background.
+	WarnColorDark ResolvedString `json:"warnColorDark"`
+
+	// WarnColorLight Of what is wrong, on the light background.
+	WarnColorLight ResolvedString `json:"warnColorLight"`
+}
+
+// ResolvedImage ResolvedImage is a picture and where it comes from.
+type ResolvedImage struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The picture; absent when there is none.
+	Value *StoredImage `json:"value,omitempty"`
 }
 
 // ResolvedLanguageSettings ResolvedLanguageSettings are the settings as they apply in a context.
@@ -6020,6 +6308,30 @@ type ResolvedLanguages struct {
 	Value []LanguageOutput `json:"value"`
 }
 
+// ResolvedMessageTextSettings ResolvedMessageTextSettings are the words as they apply in a context.
+type ResolvedMessageTextSettings struct {
+	// ButtonText The words on the button.
+	ButtonText ResolvedString `json:"buttonText"`
+
+	// Footer The last lines, set small.
+	Footer ResolvedString `json:"footer"`
+
+	// Greeting The first line.
+	Greeting ResolvedString `json:"greeting"`
+
+	// Preheader What mail programs show beside the subject.
+	Preheader ResolvedString `json:"preheader"`
+
+	// Subject The subject.
+	Subject ResolvedString `json:"subject"`
+
+	// Text The paragraphs, divided by empty lines. One that is nothing but {{.Code}} shows the code large, one that is nothing but {{.Link}} is the button.
+	Text ResolvedString `json:"text"`
+
+	// Title The heading.
+	Title ResolvedString `json:"title"`
+}
+
 // ResolvedString ResolvedString is a text and where it comes from.
 type ResolvedString struct {
 	// Owner The context it is inherited from; absent when it is the context's own.
@@ -6027,6 +6339,15 @@ type ResolvedString struct {
 
 	// Value The value.
 	Value string `json:"value"`
+}
+
+// ResolvedSwitch ResolvedSwitch is a yes or no and where it comes from.
+type ResolvedSwitch struct {
+	// Owner The context it is inherited from; absent when it is the context's own.
+	Owner *Owner `json:"owner,omitempty"`
+
+	// Value The value.
+	Value bool `json:"value"`
 }
 
 // ResponseExecution ResponseExecution names the API points whose responses trigger.
@@ -6495,6 +6816,60 @@ type SetAsPrimaryReply struct {
 	Details Details `json:"details"`
 }
 
+// SetBrandingReply SetBrandingResponse is the response of SetBranding.
+type SetBrandingReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetBrandingSettings SetBrandingSettings sets the properties that are present. Colours are written #rrggbb.
+type SetBrandingSettings struct {
+	// BackgroundColorDark The dark background.
+	BackgroundColorDark *string `json:"backgroundColorDark,omitempty"`
+
+	// BackgroundColorLight The light background.
+	BackgroundColorLight *string `json:"backgroundColorLight,omitempty"`
+
+	// FontColorDark Of text on the dark background.
+	FontColorDark *string `json:"fontColorDark,omitempty"`
+
+	// FontColorLight Of text on the light background.
+	FontColorLight *string `json:"fontColorLight,omitempty"`
+
+	// HelpLink The address of a page with help.
+	HelpLink *string `json:"helpLink,omitempty"`
+
+	// HideProductName Whether pages and e-mails leave the name of the product out.
+	HideProductName *Switch `json:"hideProductName,omitempty"`
+
+	// Icon The icon of the browser's tab.
+	Icon *Image `json:"icon,omitempty"`
+
+	// LogoDark The logo on dark backgrounds; where nobody has one that for light ones counts.
+	LogoDark *Image `json:"logoDark,omitempty"`
+
+	// LogoLight The logo on light backgrounds.
+	LogoLight *Image `json:"logoLight,omitempty"`
+
+	// PrimaryColorDark Of buttons and links, on dark backgrounds.
+	PrimaryColorDark *string `json:"primaryColorDark,omitempty"`
+
+	// PrimaryColorLight Of buttons and links, on light backgrounds.
+	PrimaryColorLight *string `json:"primaryColorLight,omitempty"`
+
+	// PrivacyLink The address of the privacy policy.
+	PrivacyLink *string `json:"privacyLink,omitempty"`
+
+	// TermsLink The address of the terms of service.
+	TermsLink *string `json:"termsLink,omitempty"`
+
+	// WarnColorDark Of what is wrong, on the dark background.
+	WarnColorDark *string `json:"warnColorDark,omitempty"`
+
+	// WarnColorLight Of what is wrong, on the light background.
+	WarnColorLight *string `json:"warnColorLight,omitempty"`
+}
+
 // SetClientSecretReply SetClientSecretResponse is the response of SetClientSecret.
 type SetClientSecretReply struct {
 	// ClientID The client ID: the username.
@@ -6541,6 +6916,36 @@ type SetLanguageSettings struct {
 type SetLanguagesReply struct {
 	// Details Sequence and date of the last change.
 	Details SettingDetails `json:"details"`
+}
+
+// SetMessageTextReply SetMessageTextResponse is the response of SetMessageText.
+type SetMessageTextReply struct {
+	// Details Sequence and date of the last change.
+	Details SettingDetails `json:"details"`
+}
+
+// SetMessageTextSettings SetMessageTextSettings sets the properties that are present. Text messages have nothing but a text.
+type SetMessageTextSettings struct {
+	// ButtonText The words on the button.
+	ButtonText *string `json:"buttonText,omitempty"`
+
+	// Footer The last lines, set small.
+	Footer *string `json:"footer,omitempty"`
+
+	// Greeting The first line.
+	Greeting *string `json:"greeting,omitempty"`
+
+	// Preheader What mail programs show beside the subject.
+	Preheader *string `json:"preheader,omitempty"`
+
+	// Subject The subject.
+	Subject *string `json:"subject,omitempty"`
+
+	// Text The paragraphs, divided by empty lines. One that is nothing but {{.Code}} shows the code large, one that is nothing but {{.Link}} is the button.
+	Text *string `json:"text,omitempty"`
+
+	// Title The heading.
+	Title *string `json:"title,omitempty"`
 }
 
 // SetPassword SetPassword replaces the password of a human.
@@ -6625,6 +7030,24 @@ type Status_Details_Item struct {
 	// Type The type of the detail, for example type.googleapis.com/google.rpc.ErrorInfo.
 	Type                 string                 `json:"@type"`
 	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// StoredImage StoredImage is a picture as it is served.
+type StoredImage struct {
+	// Height Its height in pixels.
+	Height int64 `json:"height"`
+
+	// URL Its path, on every domain of the instance; another picture has another one.
+	URL string `json:"url"`
+
+	// Width Its width in pixels.
+	Width int64 `json:"width"`
+}
+
+// Switch Switch is a yes or no that may be inherited.
+type Switch struct {
+	// Value The value; absent: inherited.
+	Value *bool `json:"value,omitempty"`
 }
 
 // Target Target is an HTTP endpoint that executions call.
@@ -8322,6 +8745,48 @@ type SearchPersonalAccessTokensParams struct {
 	SortingColumn *PersonalAccessTokenFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// ResolveBrandingParams defines parameters for ResolveBranding.
+type ResolveBrandingParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveBrandingParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveBrandingParamsCtxSystem defines parameters for ResolveBranding.
+type ResolveBrandingParamsCtxSystem bool
+
+// SetBrandingParams defines parameters for SetBranding.
+type SetBrandingParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetBrandingParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetBrandingParamsCtxSystem defines parameters for SetBranding.
+type SetBrandingParamsCtxSystem bool
+
 // ResolveLanguagesParams defines parameters for ResolveLanguages.
 type ResolveLanguagesParams struct {
 	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
@@ -8363,6 +8828,78 @@ type SetLanguagesParams struct {
 
 // SetLanguagesParamsCtxSystem defines parameters for SetLanguages.
 type SetLanguagesParamsCtxSystem bool
+
+// ResolveMessageTextParams defines parameters for ResolveMessageText.
+type ResolveMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *ResolveMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// ResolveMessageTextParamsCtxSystem defines parameters for ResolveMessageText.
+type ResolveMessageTextParamsCtxSystem bool
+
+// ResolveMessageTextParamsKind defines parameters for ResolveMessageText.
+type ResolveMessageTextParamsKind string
+
+// SetMessageTextParams defines parameters for SetMessageText.
+type SetMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SetMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// SetMessageTextParamsCtxSystem defines parameters for SetMessageText.
+type SetMessageTextParamsCtxSystem bool
+
+// SetMessageTextParamsKind defines parameters for SetMessageText.
+type SetMessageTextParamsKind string
+
+// PreviewMessageTextParams defines parameters for PreviewMessageText.
+type PreviewMessageTextParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *PreviewMessageTextParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// PreviewMessageTextParamsCtxSystem defines parameters for PreviewMessageText.
+type PreviewMessageTextParamsCtxSystem bool
+
+// PreviewMessageTextParamsKind defines parameters for PreviewMessageText.
+type PreviewMessageTextParamsKind string
 
 // ResetInstanceFeaturesParams defines parameters for ResetInstanceFeatures.
 type ResetInstanceFeaturesParams struct {
@@ -8661,8 +9198,17 @@ type CreatePersonalAccessTokenJSONRequestBody = PersonalAccessToken
 // SearchPersonalAccessTokensJSONRequestBody defines body for SearchPersonalAccessTokens for application/json ContentType.
 type SearchPersonalAccessTokensJSONRequestBody = SearchPersonalAccessTokensJSONBody
 
+// SetBrandingJSONRequestBody defines body for SetBranding for application/json ContentType.
+type SetBrandingJSONRequestBody = SetBrandingSettings
+
 // SetLanguagesJSONRequestBody defines body for SetLanguages for application/json ContentType.
 type SetLanguagesJSONRequestBody = SetLanguageSettings
+
+// SetMessageTextJSONRequestBody defines body for SetMessageText for application/json ContentType.
+type SetMessageTextJSONRequestBody = SetMessageTextSettings
+
+// PreviewMessageTextJSONRequestBody defines body for PreviewMessageText for application/json ContentType.
+type PreviewMessageTextJSONRequestBody = SetMessageTextSettings
 
 // SetInstanceFeaturesJSONRequestBody defines body for SetInstanceFeatures for application/json ContentType.
 type SetInstanceFeaturesJSONRequestBody = SetFeatures
@@ -11180,6 +11726,35 @@ type ClientInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessToken(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ResolveBranding Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+	ResolveBranding(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBrandingWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithBody(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBranding Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBranding(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResolveLanguages Reads the settings as they apply in a context, and where they come from
 	//
 	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -11204,6 +11779,53 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+	ResolveMessageText(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMessageTextWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithBody(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetMessageText Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageText(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMessageTextWithBody Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithBody(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewMessageText Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageText(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResetInstanceFeatures Resets all flags of the instance to those of the system
 	//
@@ -16230,6 +16852,65 @@ func (c *Client) DeletePersonalAccessToken(ctx context.Context, userID string, i
 	return c.Client.Do(req)
 }
 
+// ResolveBranding Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+func (c *Client) ResolveBranding(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveBrandingRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBrandingWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *Client) SetBrandingWithBody(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBrandingRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBranding Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *Client) SetBranding(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBrandingRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ResolveLanguages Reads the settings as they apply in a context, and where they come from
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -16275,6 +16956,103 @@ func (c *Client) SetLanguagesWithBody(ctx context.Context, params *SetLanguagesP
 // Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 func (c *Client) SetLanguages(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewSetLanguagesRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResolveMessageText Reads the words as they apply in a context, where they come from, and which variables they can name
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+func (c *Client) ResolveMessageText(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResolveMessageTextRequest(c.Server, kind, language, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMessageTextWithBody Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *Client) SetMessageTextWithBody(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMessageTextRequestWithBody(c.Server, kind, language, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetMessageText Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *Client) SetMessageText(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetMessageTextRequest(c.Server, kind, language, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMessageTextWithBody Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *Client) PreviewMessageTextWithBody(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMessageTextRequestWithBody(c.Server, kind, language, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewMessageText Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *Client) PreviewMessageText(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewMessageTextRequest(c.Server, kind, language, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -26742,6 +27520,223 @@ func NewDeletePersonalAccessTokenRequest(server string, userID string, id string
 	return req, nil
 }
 
+// NewResolveBrandingRequest constructs an http.Request for the ResolveBranding method
+func NewResolveBrandingRequest(server string, params *ResolveBrandingParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/branding")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetBrandingRequest calls the generic SetBranding builder with application/json body
+func NewSetBrandingRequest(server string, params *SetBrandingParams, body SetBrandingJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetBrandingRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSetBrandingRequestWithBody constructs an http.Request for the SetBranding method, with any body, and a specified content type
+func NewSetBrandingRequestWithBody(server string, params *SetBrandingParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/branding")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResolveLanguagesRequest constructs an http.Request for the ResolveLanguages method
 func NewResolveLanguagesRequest(server string, params *ResolveLanguagesParams) (*http.Request, error) {
 	var err error
@@ -26950,6 +27945,380 @@ func NewSetLanguagesRequestWithBody(server string, params *SetLanguagesParams, c
 	}
 
 	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewResolveMessageTextRequest constructs an http.Request for the ResolveMessageText method
+func NewResolveMessageTextRequest(server string, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSetMessageTextRequest calls the generic SetMessageText builder with application/json body
+func NewSetMessageTextRequest(server string, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetMessageTextRequestWithBody(server, kind, language, params, "application/json", bodyReader)
+}
+
+// NewSetMessageTextRequestWithBody constructs an http.Request for the SetMessageText method, with any body, and a specified content type
+func NewSetMessageTextRequestWithBody(server string, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewMessageTextRequest calls the generic PreviewMessageText builder with application/json body
+func NewPreviewMessageTextRequest(server string, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewMessageTextRequestWithBody(server, kind, language, params, "application/json", bodyReader)
+}
+
+// NewPreviewMessageTextRequestWithBody constructs an http.Request for the PreviewMessageText method, with any body, and a specified content type
+func NewPreviewMessageTextRequestWithBody(server string, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "kind", kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "language", language, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/settings/v3alpha/message_texts/%s/%s/_preview", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -30311,6 +31680,37 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/users/{userId}/pats/{id} (the `DeletePersonalAccessToken` operationId).
 	DeletePersonalAccessTokenWithResponse(ctx context.Context, userID string, id string, reqEditors ...RequestEditorFn) (*DeletePersonalAccessTokenAnswer, error)
 
+	// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+	ResolveBrandingWithResponse(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*ResolveBrandingAnswer, error)
+
+	// SetBrandingWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithBodyWithResponse(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error)
+
+	// SetBrandingWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Colours that nobody could read together with those that apply are refused, with their contrast.
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+	SetBrandingWithResponse(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error)
+
 	// ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 	//
 	// The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -30337,6 +31737,55 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PATCH /settings/v3alpha/languages (the `SetLanguages` operationId).
 	SetLanguagesWithResponse(ctx context.Context, params *SetLanguagesParams, body SetLanguagesJSONRequestBody, reqEditors ...RequestEditorFn) (*SetLanguagesAnswer, error)
+
+	// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+	ResolveMessageTextWithResponse(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*ResolveMessageTextAnswer, error)
+
+	// SetMessageTextWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithBodyWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error)
+
+	// SetMessageTextWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+	//
+	// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+	SetMessageTextWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error)
+
+	// PreviewMessageTextWithBodyWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithBodyWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error)
+
+	// PreviewMessageTextWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+	//
+	// Nothing is sent or stored.
+	//
+	// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+	PreviewMessageTextWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error)
 
 	// ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
 	//
@@ -49563,6 +51012,242 @@ func (r DeletePersonalAccessTokenAnswer) ContentType() string {
 	return ""
 }
 
+// ResolveBrandingAnswer401Headers the declared response headers of an HTTP 401 response for ResolveBranding
+type ResolveBrandingAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveBrandingAnswer503Headers the declared response headers of an HTTP 503 response for ResolveBranding
+type ResolveBrandingAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveBrandingAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveBrandingReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveBrandingAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveBrandingAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON200() *ResolveBrandingReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveBrandingAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveBrandingAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveBrandingAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveBrandingAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveBrandingAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveBrandingAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetBrandingAnswer401Headers the declared response headers of an HTTP 401 response for SetBranding
+type SetBrandingAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetBrandingAnswer503Headers the declared response headers of an HTTP 503 response for SetBranding
+type SetBrandingAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetBrandingAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetBrandingReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetBrandingAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetBrandingAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetBrandingAnswer) GetJSON200() *SetBrandingReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetBrandingAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetBrandingAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetBrandingAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetBrandingAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetBrandingAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetBrandingAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetBrandingAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetBrandingAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetBrandingAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetBrandingAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetBrandingAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetBrandingAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetBrandingAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetBrandingAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ResolveLanguagesAnswer401Headers the declared response headers of an HTTP 401 response for ResolveLanguages
 type ResolveLanguagesAnswer401Headers struct {
 	WWWAuthenticate string
@@ -49793,6 +51478,367 @@ func (r SetLanguagesAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r SetLanguagesAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ResolveMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for ResolveMessageText
+type ResolveMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// ResolveMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for ResolveMessageText
+type ResolveMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type ResolveMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ResolveMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ResolveMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ResolveMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON200() *ResolveMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ResolveMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ResolveMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResolveMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResolveMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResolveMessageTextAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SetMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for SetMessageText
+type SetMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SetMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for SetMessageText
+type SetMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SetMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SetMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SetMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SetMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetMessageTextAnswer) GetJSON200() *SetMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SetMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SetMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SetMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SetMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SetMessageTextAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SetMessageTextAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SetMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SetMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SetMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SetMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SetMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetMessageTextAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PreviewMessageTextAnswer401Headers the declared response headers of an HTTP 401 response for PreviewMessageText
+type PreviewMessageTextAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PreviewMessageTextAnswer503Headers the declared response headers of an HTTP 503 response for PreviewMessageText
+type PreviewMessageTextAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PreviewMessageTextAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PreviewMessageTextReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PreviewMessageTextAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PreviewMessageTextAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON200() *PreviewMessageTextReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewMessageTextAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewMessageTextAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewMessageTextAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewMessageTextAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewMessageTextAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -55653,6 +57699,55 @@ func (c *ClientWithResponses) DeletePersonalAccessTokenWithResponse(ctx context.
 	return ParseDeletePersonalAccessTokenAnswer(rsp)
 }
 
+// ResolveBrandingWithResponse Reads the properties as they apply in a context, and where they come from
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/branding (the `ResolveBranding` operationId).
+func (c *ClientWithResponses) ResolveBrandingWithResponse(ctx context.Context, params *ResolveBrandingParams, reqEditors ...RequestEditorFn) (*ResolveBrandingAnswer, error) {
+	rsp, err := c.ResolveBranding(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveBrandingAnswer(rsp)
+}
+
+// SetBrandingWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *ClientWithResponses) SetBrandingWithBodyWithResponse(ctx context.Context, params *SetBrandingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error) {
+	rsp, err := c.SetBrandingWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBrandingAnswer(rsp)
+}
+
+// SetBrandingWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Colours that nobody could read together with those that apply are refused, with their contrast.
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/branding (the `SetBranding` operationId).
+func (c *ClientWithResponses) SetBrandingWithResponse(ctx context.Context, params *SetBrandingParams, body SetBrandingJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBrandingAnswer, error) {
+	rsp, err := c.SetBranding(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBrandingAnswer(rsp)
+}
+
 // ResolveLanguagesWithResponse Reads the settings as they apply in a context, and where they come from
 //
 // The caller has to be authenticated. Answers only where the feature multitenancy_settings is on.
@@ -55696,6 +57791,85 @@ func (c *ClientWithResponses) SetLanguagesWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseSetLanguagesAnswer(rsp)
+}
+
+// ResolveMessageTextWithResponse Reads the words as they apply in a context, where they come from, and which variables they can name
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /settings/v3alpha/message_texts/{kind}/{language} (the `ResolveMessageText` operationId).
+func (c *ClientWithResponses) ResolveMessageTextWithResponse(ctx context.Context, kind ResolveMessageTextParamsKind, language string, params *ResolveMessageTextParams, reqEditors ...RequestEditorFn) (*ResolveMessageTextAnswer, error) {
+	rsp, err := c.ResolveMessageText(ctx, kind, language, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResolveMessageTextAnswer(rsp)
+}
+
+// SetMessageTextWithBodyWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *ClientWithResponses) SetMessageTextWithBodyWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error) {
+	rsp, err := c.SetMessageTextWithBody(ctx, kind, language, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMessageTextAnswer(rsp)
+}
+
+// SetMessageTextWithResponse Sets the properties that are present; an empty one takes the context's own word back, so that the parent's counts again
+//
+// Needs the permission policy.write. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /settings/v3alpha/message_texts/{kind}/{language} (the `SetMessageText` operationId).
+func (c *ClientWithResponses) SetMessageTextWithResponse(ctx context.Context, kind SetMessageTextParamsKind, language string, params *SetMessageTextParams, body SetMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*SetMessageTextAnswer, error) {
+	rsp, err := c.SetMessageText(ctx, kind, language, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetMessageTextAnswer(rsp)
+}
+
+// PreviewMessageTextWithBodyWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *ClientWithResponses) PreviewMessageTextWithBodyWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error) {
+	rsp, err := c.PreviewMessageTextWithBody(ctx, kind, language, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMessageTextAnswer(rsp)
+}
+
+// PreviewMessageTextWithResponse Shows a message with sample data as it would be sent: in the words that apply, or with those of the request in their place
+//
+// Nothing is sent or stored.
+//
+// Needs the permission policy.read. Answers only where the feature multitenancy_settings is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /settings/v3alpha/message_texts/{kind}/{language}/_preview (the `PreviewMessageText` operationId).
+func (c *ClientWithResponses) PreviewMessageTextWithResponse(ctx context.Context, kind PreviewMessageTextParamsKind, language string, params *PreviewMessageTextParams, body PreviewMessageTextJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewMessageTextAnswer, error) {
+	rsp, err := c.PreviewMessageText(ctx, kind, language, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewMessageTextAnswer(rsp)
 }
 
 // ResetInstanceFeaturesWithResponse Resets all flags of the instance to those of the system
@@ -74247,6 +76421,230 @@ func ParseDeletePersonalAccessTokenAnswer(rsp *http.Response) (*DeletePersonalAc
 	return response, nil
 }
 
+// ParseResolveBrandingAnswer parses an HTTP response from a ResolveBrandingWithResponse call
+func ParseResolveBrandingAnswer(rsp *http.Response) (*ResolveBrandingAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveBrandingAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveBrandingReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveBrandingAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveBrandingAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetBrandingAnswer parses an HTTP response from a SetBrandingWithResponse call
+func ParseSetBrandingAnswer(rsp *http.Response) (*SetBrandingAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetBrandingAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetBrandingReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetBrandingAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetBrandingAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseResolveLanguagesAnswer parses an HTTP response from a ResolveLanguagesWithResponse call
 func ParseResolveLanguagesAnswer(rsp *http.Response) (*ResolveLanguagesAnswer, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -74458,6 +76856,349 @@ func ParseSetLanguagesAnswer(rsp *http.Response) (*SetLanguagesAnswer, error) {
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers SetLanguagesAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseResolveMessageTextAnswer parses an HTTP response from a ResolveMessageTextWithResponse call
+func ParseResolveMessageTextAnswer(rsp *http.Response) (*ResolveMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResolveMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ResolveMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ResolveMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers ResolveMessageTextAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSetMessageTextAnswer parses an HTTP response from a SetMessageTextWithResponse call
+func ParseSetMessageTextAnswer(rsp *http.Response) (*SetMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SetMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SetMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SetMessageTextAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePreviewMessageTextAnswer parses an HTTP response from a PreviewMessageTextWithResponse call
+func ParsePreviewMessageTextAnswer(rsp *http.Response) (*PreviewMessageTextAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewMessageTextAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PreviewMessageTextReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PreviewMessageTextAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PreviewMessageTextAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
