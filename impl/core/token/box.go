@@ -39,6 +39,9 @@ const (
 	Form    Kind = "writ_form_"
 	Known   Kind = "writ_known_"
 	Door    Kind = "writ_door_"
+	// Upstream is a round trip to an identity provider, SignedOut a logout that leads there.
+	Upstream  Kind = "writ_idp_"
+	SignedOut Kind = "writ_out_"
 )
 
 // Begins reports whether a text begins like a token of the kind.
