@@ -19,5 +19,6 @@ import (
 	_ "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	_ "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	_ "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 )

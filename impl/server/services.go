@@ -23,11 +23,13 @@ import (
 	projectv3 "github.com/writ-id/writ/gen/proto/writ/project/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
 	sessionv3 "github.com/writ-id/writ/gen/proto/writ/session/v3alpha"
+	settingsv3 "github.com/writ-id/writ/gen/proto/writ/settings/v3alpha"
 	userv3 "github.com/writ-id/writ/gen/proto/writ/user/v3alpha"
 	"github.com/writ-id/writ/impl/api/action"
 	"github.com/writ-id/writ/impl/api/app"
 	"github.com/writ-id/writ/impl/api/audit"
 	"github.com/writ-id/writ/impl/api/authenticator"
+	"github.com/writ-id/writ/impl/api/branding"
 	"github.com/writ-id/writ/impl/api/delivery"
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/feature"
@@ -120,6 +122,7 @@ func (c common) others(env resource.Env) *Services {
 	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
+		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
 		serve[actionv3.ServiceDeliveriesServer](&actionv3.ServiceDeliveries_ServiceDesc, actionv3.MountServiceDeliveries, delivery.New(env)),
 		serve[domainv3.ServiceDomainsServer](&domainv3.ServiceDomains_ServiceDesc, domainv3.MountServiceDomains, domains),
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
