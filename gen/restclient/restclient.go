@@ -2134,7 +2134,7 @@ type AppKey struct {
 	// ExpirationDate When it ends; it does not when omitted. In the future.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// PublicKey A public key as PEM: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
+	// PublicKey A public key as PEM or JWK: RSA of at least 2048 bits, ECDSA on P-256, P-384 or P-521, or Ed25519. Without it an RSA key is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 }
 
@@ -4836,7 +4836,7 @@ type MachineKey struct {
 	// ExpirationDate When it expires, in the future; absent: never.
 	ExpirationDate *time.Time `json:"expirationDate,omitempty"`
 
-	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY): RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
+	// PublicKey A public key in PEM (PUBLIC KEY or RSA PUBLIC KEY) or as a JWK: RSA of 2048 to 8192 bits, EC on P-256, P-384 or P-521, or Ed25519. Without it a pair is made.
 	PublicKey *string `json:"publicKey,omitempty"`
 
 	// Type What pair to make.
