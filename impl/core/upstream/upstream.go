@@ -76,8 +76,6 @@ type Provider struct {
 	Issuer string
 	// The endpoints of OAUTH, and the member of the user that never changes.
 	AuthorizationEndpoint, TokenEndpoint, UserEndpoint, IDAttribute string
-	// UsePKCE says that an OAUTH provider knows PKCE; all others do.
-	UsePKCE bool
 	// Tenant of AZURE_AD: common, organizations, consumers, or the one whose users may
 	// sign in.
 	Tenant string
@@ -194,11 +192,9 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	of, pending := p.dialect(), in.Pending
 	pending.ProviderId, pending.Issuer, pending.StartedAt = p.ID, at.Issuer, c.now().Unix()
 	pending.Nonce, pending.Verifier = secret.Random(), oauth2.GenerateVerifier()
-	options := []oauth2.AuthCodeOption{}
+	// Who does not know the parameter has to ignore it (RFC 6749, section 3.1).
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(pending.GetVerifier())}
 	set := func(name, value string) { options = append(options, oauth2.SetAuthURLParam(name, value)) }
-	if p.pkce() {
-		options = append(options, oauth2.S256ChallengeOption(pending.GetVerifier()))
-	}
 	for name, value := range of.params {
 		set(name, value)
 	}
@@ -225,10 +221,6 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	address := p.config(at, pending.GetRedirectUri(), "").AuthCodeURL(state, options...)
 	return c.out.Origin(address), nil
 }
-
-// pkce reports whether a provider is sent a challenge. Who does not know the parameter
-// has to ignore it (RFC 6749, section 3.1), but for what calls itself OAuth.
-func (p *Provider) pkce() bool { return p.Type != OAuth || p.UsePKCE }
 
 // scopes are asked for.
 func (p *Provider) scopes() []string {
@@ -318,12 +310,8 @@ func (c *Client) exchange(ctx context.Context, p *Provider, at *metadata, pendin
 			return nil, &Problem{Setup, err}
 		}
 	}
-	var options []oauth2.AuthCodeOption
-	if p.pkce() {
-		options = append(options, oauth2.VerifierOption(pending.GetVerifier()))
-	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, c.out.HTTP(p.pool(), maxAnswer))
-	tokens, err := p.config(at, pending.GetRedirectUri(), clientSecret).Exchange(ctx, code, options...)
+	tokens, err := p.config(at, pending.GetRedirectUri(), clientSecret).Exchange(ctx, code, oauth2.VerifierOption(pending.GetVerifier()))
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case err == nil && !strings.EqualFold(tokens.Type(), "Bearer"):

@@ -193,7 +193,7 @@ func (s *Server) Provider(id string) *upstream.Provider {
 	case upstream.OIDC, upstream.GitLabSelfHosted, upstream.GitHubES:
 		p.Issuer = s.URL
 	case upstream.OAuth:
-		p.AuthorizationEndpoint, p.TokenEndpoint, p.UserEndpoint, p.IDAttribute, p.UsePKCE = at.authorize, at.token, at.userinfo, "id", true
+		p.AuthorizationEndpoint, p.TokenEndpoint, p.UserEndpoint, p.IDAttribute = at.authorize, at.token, at.userinfo, "id"
 	case upstream.Apple:
 		p.TeamID, p.KeyID, p.PrivateKey, p.ClientSecret = "TEAM123456", "KEY1234567", s.AppleKey, ""
 	case upstream.AzureAD:
