@@ -38,7 +38,10 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-require golang.org/x/image v0.47.0
+require (
+	golang.org/x/image v0.47.0
+	pgregory.net/rapid v1.3.0
+)
 
 require (
 	cel.dev/cel-go v0.32.0 // indirect

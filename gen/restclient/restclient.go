@@ -2332,7 +2332,7 @@ type AppleConfig struct {
 	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
 	PrivateKey *string `json:"privateKey,omitempty"`
 
-	// Scopes The scopes that are asked for; none: name, email.
+	// Scopes The scopes that are asked for; none: openid, name, email.
 	Scopes *[]string `json:"scopes,omitempty"`
 
 	// TeamID The ID of the team.
@@ -2347,7 +2347,7 @@ type AppleConfigOutput struct {
 	// KeyID The ID of the key.
 	KeyID string `json:"keyId"`
 
-	// Scopes The scopes that are asked for; none: name, email.
+	// Scopes The scopes that are asked for; none: openid, name, email.
 	Scopes []string `json:"scopes"`
 
 	// TeamID The ID of the team.

@@ -58,6 +58,7 @@ type Services struct {
 	Sessions *session.Service
 	Users    *user.Service
 	Apps     *app.Service
+	IDPs     *idp.Service
 
 	all []service
 	common
@@ -116,9 +117,10 @@ func (c common) others(env resource.Env) *Services {
 	roles := c.roles
 	domains, memberships, factors := domain.New(env, c.targets.Out), membership.New(env, roles), authenticator.NewFactors(env, c.sealer)
 	orgs, users, apps := org.New(env, domains), user.New(env), app.New(env)
+	idps := idp.New(env, c.sealer)
 	sessions := session.New(env, factors, users)
 	owners := instance.Owners{Domains: domains, Orgs: orgs, Users: users, Memberships: memberships}
-	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, all: []service{
+	return &Services{common: c, Sessions: sessions, Users: users, Apps: apps, IDPs: idps, all: []service{
 		serve[appv3.ServiceAppsServer](&appv3.ServiceApps_ServiceDesc, appv3.MountServiceApps, apps),
 		serve[authenticatorv3.ServiceUserAuthenticatorsServer](&authenticatorv3.ServiceUserAuthenticators_ServiceDesc, authenticatorv3.MountServiceUserAuthenticators, authenticator.New(env, factors)),
 		serve[settingsv3.ServiceBrandingSettingsServer](&settingsv3.ServiceBrandingSettings_ServiceDesc, settingsv3.MountServiceBrandingSettings, branding.New(env)),
@@ -128,7 +130,7 @@ func (c common) others(env resource.Env) *Services {
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
-		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idp.New(env, c.sealer)),
+		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idps),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),

@@ -72,12 +72,11 @@ type Provider struct {
 	ClientID, ClientSecret string
 	// Scopes are asked for; without any those of the type are.
 	Scopes []string
-	// Issuer is that of OIDC and GITLAB_SELF_HOSTED, and the address of GITHUB_ES.
+	// Issuer is that of OIDC and GITLAB_SELF_HOSTED.
 	Issuer string
-	// The endpoints of OAUTH, and the member of the user that never changes.
+	// The endpoints of OAUTH and GITHUB_ES, and the member of the user of the former that
+	// never changes.
 	AuthorizationEndpoint, TokenEndpoint, UserEndpoint, IDAttribute string
-	// UsePKCE says that an OAUTH provider knows PKCE; all others do.
-	UsePKCE bool
 	// Tenant of AZURE_AD: common, organizations, consumers, or the one whose users may
 	// sign in.
 	Tenant string
@@ -194,11 +193,8 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	of, pending := p.dialect(), in.Pending
 	pending.ProviderId, pending.Issuer, pending.StartedAt = p.ID, at.Issuer, c.now().Unix()
 	pending.Nonce, pending.Verifier = secret.Random(), oauth2.GenerateVerifier()
-	options := []oauth2.AuthCodeOption{}
+	options := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(pending.GetVerifier())} // who does not know it ignores it (RFC 6749, section 3.1)
 	set := func(name, value string) { options = append(options, oauth2.SetAuthURLParam(name, value)) }
-	if p.pkce() {
-		options = append(options, oauth2.S256ChallengeOption(pending.GetVerifier()))
-	}
 	for name, value := range of.params {
 		set(name, value)
 	}
@@ -226,9 +222,11 @@ func (c *Client) Begin(ctx context.Context, p *Provider, in Attempt) (string, er
 	return c.out.Origin(address), nil
 }
 
-// pkce reports whether a provider is sent a challenge. Who does not know the parameter
-// has to ignore it (RFC 6749, section 3.1), but for what calls itself OAuth.
-func (p *Provider) pkce() bool { return p.Type != OAuth || p.UsePKCE }
+// Scopes are what a type asks for when it is not configured otherwise.
+func (t Type) Scopes() []string {
+	d, _ := t.dialect()
+	return slices.Clone(d.scopes)
+}
 
 // scopes are asked for.
 func (p *Provider) scopes() []string {
@@ -318,12 +316,8 @@ func (c *Client) exchange(ctx context.Context, p *Provider, at *metadata, pendin
 			return nil, &Problem{Setup, err}
 		}
 	}
-	var options []oauth2.AuthCodeOption
-	if p.pkce() {
-		options = append(options, oauth2.VerifierOption(pending.GetVerifier()))
-	}
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, c.out.HTTP(p.pool(), maxAnswer))
-	tokens, err := p.config(at, pending.GetRedirectUri(), clientSecret).Exchange(ctx, code, options...)
+	tokens, err := p.config(at, pending.GetRedirectUri(), clientSecret).Exchange(ctx, code, oauth2.VerifierOption(pending.GetVerifier()))
 	refused, answered := errors.AsType[*oauth2.RetrieveError](err)
 	switch {
 	case err == nil && !strings.EqualFold(tokens.Type(), "Bearer"):
