@@ -199,6 +199,7 @@ func New(c Config) (*Server, error) {
 			return s.issuer(r.Host, instance)
 		},
 	})
+	s.memory.of(s.pages.Forget)
 	s.public = oidc.New(oidc.Config{
 		Env: endpoint.Env{
 			Env: s.env, Instance: instances.Public, Issuer: s.issuer, Refuse: s.refuse, Pages: s.pages, Logger: c.Logger, Dev: c.Dev != nil,

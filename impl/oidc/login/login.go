@@ -97,7 +97,7 @@ type Pages struct {
 	codes         *code.Codes
 	passwords     *password.Service
 	registrations *registration.Service
-	languages     *cache.Cache[string, []string] // of instances and organizations, the default one first
+	scenes        *cache.Cache[string, *scene] // of instances and organizations
 }
 
 // New returns Pages over c.
@@ -107,7 +107,7 @@ func New(c Config) *Pages {
 		Config: c, queries: db.New(), codes: codes,
 		passwords:     &password.Service{DB: c.DB, Roles: c.Roles, Users: c.Users, Codes: codes},
 		registrations: registration.New(registration.Config{Env: c.Env, Roles: c.Roles, Sessions: c.Sessions, Users: c.Users, Codes: codes}),
-		languages:     cache.New[string, []string](func(id string) string { return id }),
+		scenes:        cache.New[string, *scene](func(id string) string { return id }),
 	}
 }
 
