@@ -12,6 +12,7 @@ import (
 	appv3 "github.com/writ-id/writ/gen/proto/writ/app/v3alpha"
 	authenticatorv3 "github.com/writ-id/writ/gen/proto/writ/authenticator/v3alpha"
 	domainv3 "github.com/writ-id/writ/gen/proto/writ/domain/v3alpha"
+	idpv3 "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
 	objectv3 "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
 	schemav3 "github.com/writ-id/writ/gen/proto/writ/schema/v3alpha"
@@ -198,6 +199,39 @@ type Feature struct {
 	Sequence   int64           `db:"sequence"`
 	ChangeDate time.Time       `db:"change_date"`
 	OfInstance *string         `db:"of_instance"`
+}
+
+type Idp struct {
+	InstanceID            string                  `db:"instance_id"`
+	ID                    string                  `db:"id"`
+	OrgID                 *string                 `db:"org_id"`
+	Type                  idpv3.ProviderType      `db:"type"`
+	Name                  string                  `db:"name"`
+	NameFolded            string                  `db:"name_folded"`
+	StatePolicy           objectv3.StatePolicy    `db:"state_policy"`
+	IsLinkingAllowed      bool                    `db:"is_linking_allowed"`
+	IsCreationAllowed     bool                    `db:"is_creation_allowed"`
+	IsAutoCreation        bool                    `db:"is_auto_creation"`
+	IsAutoUpdate          bool                    `db:"is_auto_update"`
+	AutoLinking           idpv3.AutoLinkingOption `db:"auto_linking"`
+	ClientID              string                  `db:"client_id"`
+	ClientSecret          []byte                  `db:"client_secret"`
+	Scopes                []string                `db:"scopes"`
+	Issuer                string                  `db:"issuer"`
+	IsIDTokenMapping      bool                    `db:"is_id_token_mapping"`
+	AuthorizationEndpoint string                  `db:"authorization_endpoint"`
+	TokenEndpoint         string                  `db:"token_endpoint"`
+	UserEndpoint          string                  `db:"user_endpoint"`
+	IDAttribute           string                  `db:"id_attribute"`
+	Tenant                string                  `db:"tenant"`
+	IsEmailVerified       bool                    `db:"is_email_verified"`
+	TeamID                string                  `db:"team_id"`
+	KeyID                 string                  `db:"key_id"`
+	PrivateKey            []byte                  `db:"private_key"`
+	Sequence              int64                   `db:"sequence"`
+	CreationDate          time.Time               `db:"creation_date"`
+	ChangeDate            time.Time               `db:"change_date"`
+	OfInstance            *string                 `db:"of_instance"`
 }
 
 type Instance struct {
@@ -470,6 +504,18 @@ type SigningKey struct {
 	PrivateKey   []byte          `db:"private_key"`
 	CreationDate time.Time       `db:"creation_date"`
 	DueDate      time.Time       `db:"due_date"`
+}
+
+type StatePolicy struct {
+	InstanceID         string               `db:"instance_id"`
+	OrgID              string               `db:"org_id"`
+	Kind               string               `db:"kind"`
+	ResourceInstanceID string               `db:"resource_instance_id"`
+	ResourceID         string               `db:"resource_id"`
+	StatePolicy        objectv3.StatePolicy `db:"state_policy"`
+	Sequence           int64                `db:"sequence"`
+	ChangeDate         time.Time            `db:"change_date"`
+	OfOrg              *string              `db:"of_org"`
 }
 
 type Subject struct {

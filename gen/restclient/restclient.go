@@ -206,6 +206,27 @@ func (e AuthenticatorType) Valid() bool {
 	}
 }
 
+// Defines values for AutoLinkingOption.
+const (
+	AUTOLINKINGOPTIONEMAIL       AutoLinkingOption = "AUTO_LINKING_OPTION_EMAIL"
+	AUTOLINKINGOPTIONUNSPECIFIED AutoLinkingOption = "AUTO_LINKING_OPTION_UNSPECIFIED"
+	AUTOLINKINGOPTIONUSERNAME    AutoLinkingOption = "AUTO_LINKING_OPTION_USERNAME"
+)
+
+// Valid indicates whether the value is a known member of the AutoLinkingOption enum.
+func (e AutoLinkingOption) Valid() bool {
+	switch e {
+	case AUTOLINKINGOPTIONEMAIL:
+		return true
+	case AUTOLINKINGOPTIONUNSPECIFIED:
+		return true
+	case AUTOLINKINGOPTIONUSERNAME:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DeadReason.
 const (
 	DEADREASONAGE           DeadReason = "DEAD_REASON_AGE"
@@ -407,6 +428,24 @@ func (e GrantType) Valid() bool {
 	case GRANTTYPETOKENEXCHANGE:
 		return true
 	case GRANTTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for IDPFieldName.
+const (
+	IDPFIELDNAMENAME        IDPFieldName = "IDP_FIELD_NAME_NAME"
+	IDPFIELDNAMEUNSPECIFIED IDPFieldName = "IDP_FIELD_NAME_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the IDPFieldName enum.
+func (e IDPFieldName) Valid() bool {
+	switch e {
+	case IDPFIELDNAMENAME:
+		return true
+	case IDPFIELDNAMEUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -884,6 +923,57 @@ func (e ProjectGrantFieldName) Valid() bool {
 	}
 }
 
+// Defines values for ProviderType.
+const (
+	PROVIDERTYPEAPPLE            ProviderType = "PROVIDER_TYPE_APPLE"
+	PROVIDERTYPEAZUREAD          ProviderType = "PROVIDER_TYPE_AZURE_AD"
+	PROVIDERTYPEGITHUB           ProviderType = "PROVIDER_TYPE_GITHUB"
+	PROVIDERTYPEGITHUBES         ProviderType = "PROVIDER_TYPE_GITHUB_ES"
+	PROVIDERTYPEGITLAB           ProviderType = "PROVIDER_TYPE_GITLAB"
+	PROVIDERTYPEGITLABSELFHOSTED ProviderType = "PROVIDER_TYPE_GITLAB_SELF_HOSTED"
+	PROVIDERTYPEGOOGLE           ProviderType = "PROVIDER_TYPE_GOOGLE"
+	PROVIDERTYPEJWT              ProviderType = "PROVIDER_TYPE_JWT"
+	PROVIDERTYPELDAP             ProviderType = "PROVIDER_TYPE_LDAP"
+	PROVIDERTYPEOAUTH            ProviderType = "PROVIDER_TYPE_OAUTH"
+	PROVIDERTYPEOIDC             ProviderType = "PROVIDER_TYPE_OIDC"
+	PROVIDERTYPESAML             ProviderType = "PROVIDER_TYPE_SAML"
+	PROVIDERTYPEUNSPECIFIED      ProviderType = "PROVIDER_TYPE_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the ProviderType enum.
+func (e ProviderType) Valid() bool {
+	switch e {
+	case PROVIDERTYPEAPPLE:
+		return true
+	case PROVIDERTYPEAZUREAD:
+		return true
+	case PROVIDERTYPEGITHUB:
+		return true
+	case PROVIDERTYPEGITHUBES:
+		return true
+	case PROVIDERTYPEGITLAB:
+		return true
+	case PROVIDERTYPEGITLABSELFHOSTED:
+		return true
+	case PROVIDERTYPEGOOGLE:
+		return true
+	case PROVIDERTYPEJWT:
+		return true
+	case PROVIDERTYPELDAP:
+		return true
+	case PROVIDERTYPEOAUTH:
+		return true
+	case PROVIDERTYPEOIDC:
+		return true
+	case PROVIDERTYPESAML:
+		return true
+	case PROVIDERTYPEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RequestExecutionAll.
 const (
 	RequestExecutionAllTrue RequestExecutionAll = true
@@ -1085,6 +1175,30 @@ func (e Source) Valid() bool {
 	case SOURCESYSTEM:
 		return true
 	case SOURCEUNSPECIFIED:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for StatePolicy.
+const (
+	STATEPOLICYACTIVATE    StatePolicy = "STATE_POLICY_ACTIVATE"
+	STATEPOLICYDEACTIVATE  StatePolicy = "STATE_POLICY_DEACTIVATE"
+	STATEPOLICYINHERIT     StatePolicy = "STATE_POLICY_INHERIT"
+	STATEPOLICYUNSPECIFIED StatePolicy = "STATE_POLICY_UNSPECIFIED"
+)
+
+// Valid indicates whether the value is a known member of the StatePolicy enum.
+func (e StatePolicy) Valid() bool {
+	switch e {
+	case STATEPOLICYACTIVATE:
+		return true
+	case STATEPOLICYDEACTIVATE:
+		return true
+	case STATEPOLICYINHERIT:
+		return true
+	case STATEPOLICYUNSPECIFIED:
 		return true
 	default:
 		return false
@@ -1403,6 +1517,156 @@ func (e ValidationType) Valid() bool {
 	}
 }
 
+// Defines values for SearchIDPsParamsCtxSystem.
+const (
+	SearchIDPsParamsCtxSystemTrue SearchIDPsParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the SearchIDPsParamsCtxSystem enum.
+func (e SearchIDPsParamsCtxSystem) Valid() bool {
+	switch e {
+	case SearchIDPsParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateAppleIDPParamsCtxSystem.
+const (
+	CreateAppleIDPParamsCtxSystemTrue CreateAppleIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateAppleIDPParamsCtxSystem enum.
+func (e CreateAppleIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateAppleIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateAzureADIDPParamsCtxSystem.
+const (
+	CreateAzureADIDPParamsCtxSystemTrue CreateAzureADIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateAzureADIDPParamsCtxSystem enum.
+func (e CreateAzureADIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateAzureADIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateGitHubIDPParamsCtxSystem.
+const (
+	CreateGitHubIDPParamsCtxSystemTrue CreateGitHubIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateGitHubIDPParamsCtxSystem enum.
+func (e CreateGitHubIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateGitHubIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateGitHubESIDPParamsCtxSystem.
+const (
+	CreateGitHubESIDPParamsCtxSystemTrue CreateGitHubESIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateGitHubESIDPParamsCtxSystem enum.
+func (e CreateGitHubESIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateGitHubESIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateGitLabIDPParamsCtxSystem.
+const (
+	CreateGitLabIDPParamsCtxSystemTrue CreateGitLabIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateGitLabIDPParamsCtxSystem enum.
+func (e CreateGitLabIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateGitLabIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateGitLabSelfHostedIDPParamsCtxSystem.
+const (
+	CreateGitLabSelfHostedIDPParamsCtxSystemTrue CreateGitLabSelfHostedIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateGitLabSelfHostedIDPParamsCtxSystem enum.
+func (e CreateGitLabSelfHostedIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateGitLabSelfHostedIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateGoogleIDPParamsCtxSystem.
+const (
+	CreateGoogleIDPParamsCtxSystemTrue CreateGoogleIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateGoogleIDPParamsCtxSystem enum.
+func (e CreateGoogleIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateGoogleIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateOAuthIDPParamsCtxSystem.
+const (
+	CreateOAuthIDPParamsCtxSystemTrue CreateOAuthIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateOAuthIDPParamsCtxSystem enum.
+func (e CreateOAuthIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateOAuthIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for CreateOIDCIDPParamsCtxSystem.
+const (
+	CreateOIDCIDPParamsCtxSystemTrue CreateOIDCIDPParamsCtxSystem = true
+)
+
+// Valid indicates whether the value is a known member of the CreateOIDCIDPParamsCtxSystem enum.
+func (e CreateOIDCIDPParamsCtxSystem) Valid() bool {
+	switch e {
+	case CreateOIDCIDPParamsCtxSystemTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CreateMembershipParamsCtxSystem.
 const (
 	CreateMembershipParamsCtxSystemTrue CreateMembershipParamsCtxSystem = true
@@ -1664,7 +1928,7 @@ type App struct {
 	Name string `json:"name"`
 
 	// Oidc A client of the OpenID provider.
-	Oidc *OIDCConfig `json:"oidc,omitempty"`
+	Oidc *AppV3AlphaOIDCConfig `json:"oidc,omitempty"`
 
 	// ProjectID The project.
 	ProjectID string `json:"projectId"`
@@ -1722,6 +1986,201 @@ type AppType string
 type AppTypeFilter struct {
 	// Type The type to find.
 	Type AppType `json:"type"`
+}
+
+// AppV3AlphaOIDCConfig OIDCConfig is how an application uses the OpenID provider.
+type AppV3AlphaOIDCConfig struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+
+	// AccessTokenType The form of access tokens; BEARER when omitted.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins *[]string `json:"additionalOrigins,omitempty"`
+
+	// ApplicationType What kind of program it is; WEB when omitted.
+	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+
+	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
+	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
+	PlainJwtType *bool `json:"plainJwtType,omitempty"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris *[]string `json:"redirectUris,omitempty"`
+
+	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	ResponseTypes *[]ResponseType `json:"responseTypes,omitempty"`
+}
+
+// AppV3AlphaOIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
+type AppV3AlphaOIDCConfigOutput struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion bool `json:"accessTokenRoleAssertion"`
+
+	// AccessTokenType The form of access tokens; BEARER when omitted.
+	AccessTokenType AccessTokenType `json:"accessTokenType"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins []string `json:"additionalOrigins"`
+
+	// ApplicationType What kind of program it is; WEB when omitted.
+	ApplicationType ApplicationType `json:"applicationType"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
+	AuthMethodType AuthMethodType `json:"authMethodType"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode bool `json:"developmentMode"`
+
+	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
+	GrantTypes []GrantType `json:"grantTypes"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
+	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
+
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
+	PlainJwtType bool `json:"plainJwtType"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris []string `json:"redirectUris"`
+
+	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
+	ResponseTypes []ResponseType `json:"responseTypes"`
+}
+
+// AppV3AlphaPatchOIDCConfig PatchOIDCConfig changes the fields that are present.
+type AppV3AlphaPatchOIDCConfig struct {
+	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
+	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+
+	// AccessTokenType The form of access tokens.
+	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+
+	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
+	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
+
+	// ApplicationType What kind of program it is.
+	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
+
+	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
+	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+
+	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
+	//
+	// Example: 1s
+	ClockSkew *string `json:"clockSkew,omitempty"`
+
+	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
+	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+
+	// GrantTypes What the token endpoint accepts.
+	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
+
+	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
+	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+
+	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
+	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+
+	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.
+	PlainJwtType *bool `json:"plainJwtType,omitempty"`
+
+	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
+	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
+
+	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
+	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
+
+	// ResponseTypes What the authorization endpoint may answer.
+	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
+}
+
+// AppleConfig AppleConfig is how Apple is reached.
+type AppleConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// KeyID The ID of the key.
+	KeyID string `json:"keyId"`
+
+	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
+	PrivateKey *string `json:"privateKey,omitempty"`
+
+	// Scopes The scopes that are asked for; none: name, email.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TeamID The ID of the team.
+	TeamID string `json:"teamId"`
+}
+
+// AppleConfigOutput AppleConfig is how Apple is reached.
+type AppleConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// KeyID The ID of the key.
+	KeyID string `json:"keyId"`
+
+	// PrivateKey The private key (PKCS #8, PEM) that signs the assertions of the client; it is never returned.
+	PrivateKey *string `json:"privateKey,omitempty"`
+
+	// Scopes The scopes that are asked for; none: name, email.
+	Scopes []string `json:"scopes"`
+
+	// TeamID The ID of the team.
+	TeamID string `json:"teamId"`
+}
+
+// AppleIDP AppleIDP is Apple as identity provider.
+type AppleIDP struct {
+	// Config What this type has.
+	Config AppleConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// AppleIDPOutput AppleIDP is Apple as identity provider.
+type AppleIDPOutput struct {
+	// Config What this type has.
+	Config AppleConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
 }
 
 // ApplicationType ApplicationType is what kind of program an application is.
@@ -1809,6 +2268,63 @@ type AuthorizationRequest struct {
 
 	// UILocales Space-separated languages in order of preference.
 	UILocales string `json:"ui_locales,omitempty"`
+}
+
+// AutoLinkingOption AutoLinkingOption is the attribute by which accounts are proposed to be linked.
+type AutoLinkingOption string
+
+// AzureADConfig AzureADConfig is how Microsoft Entra ID is reached.
+type AzureADConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IsEmailVerified Take the address that the provider tells as verified, which it does not say.
+	IsEmailVerified *bool `json:"isEmailVerified,omitempty"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// Tenant Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	Tenant *string `json:"tenant,omitempty"`
+}
+
+// AzureADConfigOutput AzureADConfig is how Microsoft Entra ID is reached.
+type AzureADConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IsEmailVerified Take the address that the provider tells as verified, which it does not say.
+	IsEmailVerified bool `json:"isEmailVerified"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes []string `json:"scopes"`
+
+	// Tenant Who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	Tenant string `json:"tenant"`
+}
+
+// AzureADIDP AzureADIDP is Microsoft Entra ID as identity provider.
+type AzureADIDP struct {
+	// Config What this type has.
+	Config AzureADConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// AzureADIDPOutput AzureADIDP is Microsoft Entra ID as identity provider.
+type AzureADIDPOutput struct {
+	// Config What this type has.
+	Config AzureADConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
 }
 
 // BoolFilter BoolFilter compares a yes or no of a resource.
@@ -1954,9 +2470,51 @@ type CreateAppReply struct {
 	Details Details `json:"details"`
 }
 
+// CreateAppleIDPReply CreateAppleIDPResponse is the response of CreateAppleIDP.
+type CreateAppleIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// CreateAzureADIDPReply CreateAzureADIDPResponse is the response of CreateAzureADIDP.
+type CreateAzureADIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
 // CreateDomainReply CreateDomainResponse is the response of CreateDomain.
 type CreateDomainReply struct {
 	// Details ID, sequence and date of the new domain.
+	Details Details `json:"details"`
+}
+
+// CreateGitHubESIDPReply CreateGitHubESIDPResponse is the response of CreateGitHubESIDP.
+type CreateGitHubESIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// CreateGitHubIDPReply CreateGitHubIDPResponse is the response of CreateGitHubIDP.
+type CreateGitHubIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// CreateGitLabIDPReply CreateGitLabIDPResponse is the response of CreateGitLabIDP.
+type CreateGitLabIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// CreateGitLabSelfHostedIDPReply CreateGitLabSelfHostedIDPResponse is the response of CreateGitLabSelfHostedIDP.
+type CreateGitLabSelfHostedIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// CreateGoogleIDPReply CreateGoogleIDPResponse is the response of CreateGoogleIDP.
+type CreateGoogleIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -1990,6 +2548,18 @@ type CreateMachineKeyReply struct {
 // CreateMembershipReply CreateMembershipResponse is the response of CreateMembership.
 type CreateMembershipReply struct {
 	// Details ID, sequence and date of the new membership.
+	Details Details `json:"details"`
+}
+
+// CreateOAuthIDPReply CreateOAuthIDPResponse is the response of CreateOAuthIDP.
+type CreateOAuthIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// CreateOIDCIDPReply CreateOIDCIDPResponse is the response of CreateOIDCIDP.
+type CreateOIDCIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -2137,6 +2707,12 @@ type DeleteDomainReply struct {
 // DeleteExecutionReply DeleteExecutionResponse is the response of DeleteExecution.
 type DeleteExecutionReply struct {
 	// Details Sequence and date of the deletion.
+	Details Details `json:"details"`
+}
+
+// DeleteIDPReply DeleteIDPResponse is the response of DeleteIDP.
+type DeleteIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -2607,7 +3183,7 @@ type GetApp struct {
 	NoneCompliant bool `json:"noneCompliant"`
 
 	// Oidc A client of the OpenID provider.
-	Oidc *OIDCConfigOutput `json:"oidc,omitempty"`
+	Oidc *AppV3AlphaOIDCConfigOutput `json:"oidc,omitempty"`
 
 	// ProjectID The project.
 	ProjectID string `json:"projectId"`
@@ -2635,6 +3211,54 @@ type GetAppKey struct {
 type GetAppReply struct {
 	// App The application with its details.
 	App GetApp `json:"app"`
+}
+
+// GetAppleIDP GetAppleIDP is Apple with its details; secrets are not shown.
+type GetAppleIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp AppleIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetAppleIDPReply GetAppleIDPResponse is the response of GetAppleIDP.
+type GetAppleIDPReply struct {
+	// Idp The provider.
+	Idp GetAppleIDP `json:"idp"`
+}
+
+// GetAzureADIDP GetAzureADIDP is Microsoft Entra ID with its details; secrets are not shown.
+type GetAzureADIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp AzureADIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetAzureADIDPReply GetAzureADIDPResponse is the response of GetAzureADIDP.
+type GetAzureADIDPReply struct {
+	// Idp The provider.
+	Idp GetAzureADIDP `json:"idp"`
 }
 
 // GetDelivery GetDelivery is the delivery of one event to one target, with its details: sequence is the event that it delivers, or by which it was last replayed. Its ID is the webhook-id of every attempt.
@@ -2754,6 +3378,126 @@ type GetExecution struct {
 	Execution ExecutionOutput `json:"execution"`
 }
 
+// GetGitHubESIDP GetGitHubESIDP is a GitHub Enterprise Server with its details; secrets are not shown.
+type GetGitHubESIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp GitHubESIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetGitHubESIDPReply GetGitHubESIDPResponse is the response of GetGitHubESIDP.
+type GetGitHubESIDPReply struct {
+	// Idp The provider.
+	Idp GetGitHubESIDP `json:"idp"`
+}
+
+// GetGitHubIDP GetGitHubIDP is GitHub with its details; secrets are not shown.
+type GetGitHubIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp GitHubIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetGitHubIDPReply GetGitHubIDPResponse is the response of GetGitHubIDP.
+type GetGitHubIDPReply struct {
+	// Idp The provider.
+	Idp GetGitHubIDP `json:"idp"`
+}
+
+// GetGitLabIDP GetGitLabIDP is GitLab with its details; secrets are not shown.
+type GetGitLabIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp GitLabIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetGitLabIDPReply GetGitLabIDPResponse is the response of GetGitLabIDP.
+type GetGitLabIDPReply struct {
+	// Idp The provider.
+	Idp GetGitLabIDP `json:"idp"`
+}
+
+// GetGitLabSelfHostedIDP GetGitLabSelfHostedIDP is a GitLab of one's own with its details; secrets are not shown.
+type GetGitLabSelfHostedIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp GitLabSelfHostedIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetGitLabSelfHostedIDPReply GetGitLabSelfHostedIDPResponse is the response of GetGitLabSelfHostedIDP.
+type GetGitLabSelfHostedIDPReply struct {
+	// Idp The provider.
+	Idp GetGitLabSelfHostedIDP `json:"idp"`
+}
+
+// GetGoogleIDP GetGoogleIDP is Google with its details; secrets are not shown.
+type GetGoogleIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp GoogleIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetGoogleIDPReply GetGoogleIDPResponse is the response of GetGoogleIDP.
+type GetGoogleIDPReply struct {
+	// Idp The provider.
+	Idp GetGoogleIDP `json:"idp"`
+}
+
 // GetHuman GetHuman is a person.
 type GetHuman struct {
 	// Address Where they live; empty where it is not told.
@@ -2773,6 +3517,24 @@ type GetHuman struct {
 
 	// Profile How they are called.
 	Profile *ProfileOutput `json:"profile,omitempty"`
+}
+
+// GetIDP GetIDP is an identity provider of any type.
+type GetIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp What all of them have.
+	Idp IDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
 }
 
 // GetInstance GetInstance is an instance with its details.
@@ -2859,6 +3621,54 @@ type GetMembership struct {
 type GetMembershipReply struct {
 	// Membership The membership with its details.
 	Membership GetMembership `json:"membership"`
+}
+
+// GetOAuthIDP GetOAuthIDP is any OAuth 2.0 server that tells who the user is with its details; secrets are not shown.
+type GetOAuthIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp OAuthIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetOAuthIDPReply GetOAuthIDPResponse is the response of GetOAuthIDP.
+type GetOAuthIDPReply struct {
+	// Idp The provider.
+	Idp GetOAuthIDP `json:"idp"`
+}
+
+// GetOIDCIDP GetOIDCIDP is any OpenID provider with its details; secrets are not shown.
+type GetOIDCIDP struct {
+	// Details When it last changed in the context, and the context that defines it.
+	Details Details `json:"details"`
+
+	// Idp The provider.
+	Idp OIDCIDPOutput `json:"idp"`
+
+	// Parent The context above the one that asks, and the state there; absent where the provider is defined.
+	Parent *Parent `json:"parent,omitempty"`
+
+	// State Whether it is active in the context.
+	State EffectiveState `json:"state"`
+
+	// Type What it speaks.
+	Type ProviderType `json:"type"`
+}
+
+// GetOIDCIDPReply GetOIDCIDPResponse is the response of GetOIDCIDP.
+type GetOIDCIDPReply struct {
+	// Idp The provider.
+	Idp GetOIDCIDP `json:"idp"`
 }
 
 // GetOrganization GetOrganization is an organization with its details.
@@ -3164,6 +3974,240 @@ type GetUserSchemaReply struct {
 	UserSchema GetUserSchema `json:"userSchema"`
 }
 
+// GitHubConfig GitHubConfig is how GitHub is reached.
+type GitHubConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: read:user, user:email.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// GitHubConfigOutput GitHubConfig is how GitHub is reached.
+type GitHubConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: read:user, user:email.
+	Scopes []string `json:"scopes"`
+}
+
+// GitHubESConfig GitHubESConfig is how a GitHub Enterprise Server is reached.
+type GitHubESConfig struct {
+	// AuthorizationEndpoint Where users are sent.
+	AuthorizationEndpoint string `json:"authorizationEndpoint"`
+
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: read:user, user:email.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TokenEndpoint Where codes are exchanged.
+	TokenEndpoint string `json:"tokenEndpoint"`
+
+	// UserEndpoint Where it is told who the user is.
+	UserEndpoint string `json:"userEndpoint"`
+}
+
+// GitHubESConfigOutput GitHubESConfig is how a GitHub Enterprise Server is reached.
+type GitHubESConfigOutput struct {
+	// AuthorizationEndpoint Where users are sent.
+	AuthorizationEndpoint string `json:"authorizationEndpoint"`
+
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: read:user, user:email.
+	Scopes []string `json:"scopes"`
+
+	// TokenEndpoint Where codes are exchanged.
+	TokenEndpoint string `json:"tokenEndpoint"`
+
+	// UserEndpoint Where it is told who the user is.
+	UserEndpoint string `json:"userEndpoint"`
+}
+
+// GitHubESIDP GitHubESIDP is a GitHub Enterprise Server as identity provider.
+type GitHubESIDP struct {
+	// Config What this type has.
+	Config GitHubESConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// GitHubESIDPOutput GitHubESIDP is a GitHub Enterprise Server as identity provider.
+type GitHubESIDPOutput struct {
+	// Config What this type has.
+	Config GitHubESConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
+}
+
+// GitHubIDP GitHubIDP is GitHub as identity provider.
+type GitHubIDP struct {
+	// Config What this type has.
+	Config GitHubConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// GitHubIDPOutput GitHubIDP is GitHub as identity provider.
+type GitHubIDPOutput struct {
+	// Config What this type has.
+	Config GitHubConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
+}
+
+// GitLabConfig GitLabConfig is how GitLab is reached.
+type GitLabConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// GitLabConfigOutput GitLabConfig is how GitLab is reached.
+type GitLabConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes []string `json:"scopes"`
+}
+
+// GitLabIDP GitLabIDP is GitLab as identity provider.
+type GitLabIDP struct {
+	// Config What this type has.
+	Config GitLabConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// GitLabIDPOutput GitLabIDP is GitLab as identity provider.
+type GitLabIDPOutput struct {
+	// Config What this type has.
+	Config GitLabConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
+}
+
+// GitLabSelfHostedConfig GitLabSelfHostedConfig is how a GitLab of one's own is reached.
+type GitLabSelfHostedConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Issuer The issuer, whose discovery document says the rest.
+	Issuer string `json:"issuer"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// GitLabSelfHostedConfigOutput GitLabSelfHostedConfig is how a GitLab of one's own is reached.
+type GitLabSelfHostedConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Issuer The issuer, whose discovery document says the rest.
+	Issuer string `json:"issuer"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes []string `json:"scopes"`
+}
+
+// GitLabSelfHostedIDP GitLabSelfHostedIDP is a GitLab of one's own as identity provider.
+type GitLabSelfHostedIDP struct {
+	// Config What this type has.
+	Config GitLabSelfHostedConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// GitLabSelfHostedIDPOutput GitLabSelfHostedIDP is a GitLab of one's own as identity provider.
+type GitLabSelfHostedIDPOutput struct {
+	// Config What this type has.
+	Config GitLabSelfHostedConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
+}
+
+// GoogleConfig GoogleConfig is how Google is reached.
+type GoogleConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// GoogleConfigOutput GoogleConfig is how Google is reached.
+type GoogleConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes []string `json:"scopes"`
+}
+
+// GoogleIDP GoogleIDP is Google as identity provider.
+type GoogleIDP struct {
+	// Config What this type has.
+	Config GoogleConfig `json:"config"`
+
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
+
+// GoogleIDPOutput GoogleIDP is Google as identity provider.
+type GoogleIDPOutput struct {
+	// Config What this type has.
+	Config GoogleConfigOutput `json:"config"`
+
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
+}
+
 // GrantType GrantType is what tokens are given for.
 type GrantType string
 
@@ -3195,6 +4239,105 @@ type Human struct {
 type IDFilter struct {
 	// ID The object's ID.
 	ID string `json:"id"`
+}
+
+// IDP IDP is what all identity providers have, whatever their type.
+type IDP struct {
+	// Name A name for people, shown on the button of the login pages.
+	Name string `json:"name"`
+
+	// Options What happens to the accounts of those who sign in with it.
+	Options *Options `json:"options,omitempty"`
+
+	// StatePolicy Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active, DEACTIVATE inactive. In an answer that of the context which asks.
+	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
+}
+
+// IDPFieldName IDPFieldName is a column that identity providers can be sorted by.
+type IDPFieldName string
+
+// IDPIDFilter IDPIDFilter finds one identity provider.
+type IDPIDFilter struct {
+	// ID Its ID.
+	ID *string `json:"id,omitempty"`
+}
+
+// IDPOutput IDP is what all identity providers have, whatever their type.
+type IDPOutput struct {
+	// Name A name for people, shown on the button of the login pages.
+	Name string `json:"name"`
+
+	// Options What happens to the accounts of those who sign in with it.
+	Options *OptionsOutput `json:"options,omitempty"`
+
+	// StatePolicy Whether it is active in the context: where it is defined ACTIVATE, INHERIT and none make it active, DEACTIVATE inactive. In an answer that of the context which asks.
+	StatePolicy StatePolicy `json:"statePolicy"`
+}
+
+// IDPSearchFilter IDPSearchFilter is one condition that an identity provider has to meet.
+type IDPSearchFilter struct {
+	// ID By ID.
+	ID *IDPIDFilter `json:"id,omitempty"`
+
+	// Name By name.
+	Name *NameFilter `json:"name,omitempty"`
+
+	// State By the state in the context.
+	State *StateFilter `json:"state,omitempty"`
+}
+
+// IdpV3AlphaOIDCConfig OIDCConfig is how any OpenID provider is reached.
+type IdpV3AlphaOIDCConfig struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IsIDTokenMapping Take what is known of the user from the ID token, without asking for user info.
+	IsIDTokenMapping *bool `json:"isIdTokenMapping,omitempty"`
+
+	// Issuer The issuer, whose discovery document says the rest.
+	Issuer string `json:"issuer"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// IdpV3AlphaOIDCConfigOutput OIDCConfig is how any OpenID provider is reached.
+type IdpV3AlphaOIDCConfigOutput struct {
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IsIDTokenMapping Take what is known of the user from the ID token, without asking for user info.
+	IsIDTokenMapping bool `json:"isIdTokenMapping"`
+
+	// Issuer The issuer, whose discovery document says the rest.
+	Issuer string `json:"issuer"`
+
+	// Scopes The scopes that are asked for; none: openid, profile, email.
+	Scopes []string `json:"scopes"`
+}
+
+// IdpV3AlphaPatchOIDCConfig PatchOIDCConfig changes the fields that are present.
+type IdpV3AlphaPatchOIDCConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IsIDTokenMapping New: take what is known of the user from the ID token, without asking for user info.
+	IsIDTokenMapping *bool `json:"isIdTokenMapping,omitempty"`
+
+	// Issuer New: the issuer, whose discovery document says the rest.
+	Issuer *string `json:"issuer,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
 }
 
 // InConditionsFilter InConditionsFilter is met by the executions of a list of conditions.
@@ -3613,6 +4756,54 @@ type NameFilter struct {
 	Name *string `json:"name,omitempty"`
 }
 
+// OAuthConfig OAuthConfig is how any OAuth 2.0 server that tells who the user is is reached.
+type OAuthConfig struct {
+	// AuthorizationEndpoint Where users are sent.
+	AuthorizationEndpoint string `json:"authorizationEndpoint"`
+
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IDAttribute The member of that object that tells users apart for ever: a text or a number.
+	IDAttribute string `json:"idAttribute"`
+
+	// Scopes The scopes that are asked for; none: none.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TokenEndpoint Where codes are exchanged.
+	TokenEndpoint string `json:"tokenEndpoint"`
+
+	// UserEndpoint Where it is told who the user is: a JSON object, for a bearer token.
+	UserEndpoint string `json:"userEndpoint"`
+}
+
+// OAuthConfigOutput OAuthConfig is how any OAuth 2.0 server that tells who the user is is reached.
+type OAuthConfigOutput struct {
+	// AuthorizationEndpoint Where users are sent.
+	AuthorizationEndpoint string `json:"authorizationEndpoint"`
+
+	// ClientID The client ID that the provider gave.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret The client secret that the provider gave; it is never returned.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IDAttribute The member of that object that tells users apart for ever: a text or a number.
+	IDAttribute string `json:"idAttribute"`
+
+	// Scopes The scopes that are asked for; none: none.
+	Scopes []string `json:"scopes"`
+
+	// TokenEndpoint Where codes are exchanged.
+	TokenEndpoint string `json:"tokenEndpoint"`
+
+	// UserEndpoint Where it is told who the user is: a JSON object, for a bearer token.
+	UserEndpoint string `json:"userEndpoint"`
+}
+
 // OAuthError A refusal (RFC 6749, section 5.2).
 type OAuthError struct {
 	// Error What kind of refusal it is.
@@ -3625,98 +4816,40 @@ type OAuthError struct {
 // OAuthErrorError What kind of refusal it is.
 type OAuthErrorError string
 
-// OIDCConfig OIDCConfig is how an application uses the OpenID provider.
-type OIDCConfig struct {
-	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
-	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+// OAuthIDP OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider.
+type OAuthIDP struct {
+	// Config What this type has.
+	Config OAuthConfig `json:"config"`
 
-	// AccessTokenType The form of access tokens; BEARER when omitted.
-	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
-
-	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
-	AdditionalOrigins *[]string `json:"additionalOrigins,omitempty"`
-
-	// ApplicationType What kind of program it is; WEB when omitted.
-	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
-
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
-	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
-
-	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
-	//
-	// Example: 1s
-	ClockSkew *string `json:"clockSkew,omitempty"`
-
-	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
-	DevelopmentMode *bool `json:"developmentMode,omitempty"`
-
-	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
-	GrantTypes *[]GrantType `json:"grantTypes,omitempty"`
-
-	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
-	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
-
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
-	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
-
-	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
-	PlainJwtType *bool `json:"plainJwtType,omitempty"`
-
-	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
-	PostLogoutRedirectUris *[]string `json:"postLogoutRedirectUris,omitempty"`
-
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
-	RedirectUris *[]string `json:"redirectUris,omitempty"`
-
-	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
-	ResponseTypes *[]ResponseType `json:"responseTypes,omitempty"`
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
 }
 
-// OIDCConfigOutput OIDCConfig is how an application uses the OpenID provider.
-type OIDCConfigOutput struct {
-	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
-	AccessTokenRoleAssertion bool `json:"accessTokenRoleAssertion"`
+// OAuthIDPOutput OAuthIDP is any OAuth 2.0 server that tells who the user is as identity provider.
+type OAuthIDPOutput struct {
+	// Config What this type has.
+	Config OAuthConfigOutput `json:"config"`
 
-	// AccessTokenType The form of access tokens; BEARER when omitted.
-	AccessTokenType AccessTokenType `json:"accessTokenType"`
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
+}
 
-	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
-	AdditionalOrigins []string `json:"additionalOrigins"`
+// OIDCIDP OIDCIDP is any OpenID provider as identity provider.
+type OIDCIDP struct {
+	// Config What this type has.
+	Config IdpV3AlphaOIDCConfig `json:"config"`
 
-	// ApplicationType What kind of program it is; WEB when omitted.
-	ApplicationType ApplicationType `json:"applicationType"`
+	// Idp What all types have.
+	Idp IDP `json:"idp"`
+}
 
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it; BASIC when omitted.
-	AuthMethodType AuthMethodType `json:"authMethodType"`
+// OIDCIDPOutput OIDCIDP is any OpenID provider as identity provider.
+type OIDCIDPOutput struct {
+	// Config What this type has.
+	Config IdpV3AlphaOIDCConfigOutput `json:"config"`
 
-	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
-	//
-	// Example: 1s
-	ClockSkew *string `json:"clockSkew,omitempty"`
-
-	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
-	DevelopmentMode bool `json:"developmentMode"`
-
-	// GrantTypes What the token endpoint accepts; AUTHORIZATION_CODE when omitted.
-	GrantTypes []GrantType `json:"grantTypes"`
-
-	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
-	IDTokenRoleAssertion bool `json:"idTokenRoleAssertion"`
-
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
-	IDTokenUserinfoAssertion bool `json:"idTokenUserinfoAssertion"`
-
-	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it: for resource servers that refuse what they do not know, as Spring Security does.
-	PlainJwtType bool `json:"plainJwtType"`
-
-	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
-	PostLogoutRedirectUris []string `json:"postLogoutRedirectUris"`
-
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
-	RedirectUris []string `json:"redirectUris"`
-
-	// ResponseTypes What the authorization endpoint may answer; CODE when omitted.
-	ResponseTypes []ResponseType `json:"responseTypes"`
+	// Idp What all types have.
+	Idp IDPOutput `json:"idp"`
 }
 
 // OTPEmail OTPEmail is an e-mail address with the way to prove that it is the user's. By default a code is sent to it.
@@ -3760,6 +4893,42 @@ type OTPReturnCode = map[string]interface{}
 
 // OTPSendCode OTPSendCode sends a code in the language of the user.
 type OTPSendCode = map[string]interface{}
+
+// Options Options say what happens to the accounts of those who sign in.
+type Options struct {
+	// AutoLinking Users are asked whether to link the account with that attribute.
+	AutoLinking *AutoLinkingOption `json:"autoLinking,omitempty"`
+
+	// IsAutoCreation An account is made at the first login, without a form.
+	IsAutoCreation *bool `json:"isAutoCreation,omitempty"`
+
+	// IsAutoUpdate The account is brought up to date with each login.
+	IsAutoUpdate *bool `json:"isAutoUpdate,omitempty"`
+
+	// IsCreationAllowed Users may make an account.
+	IsCreationAllowed *bool `json:"isCreationAllowed,omitempty"`
+
+	// IsLinkingAllowed Users may link an account that they have.
+	IsLinkingAllowed *bool `json:"isLinkingAllowed,omitempty"`
+}
+
+// OptionsOutput Options say what happens to the accounts of those who sign in.
+type OptionsOutput struct {
+	// AutoLinking Users are asked whether to link the account with that attribute.
+	AutoLinking *AutoLinkingOption `json:"autoLinking,omitempty"`
+
+	// IsAutoCreation An account is made at the first login, without a form.
+	IsAutoCreation *bool `json:"isAutoCreation,omitempty"`
+
+	// IsAutoUpdate The account is brought up to date with each login.
+	IsAutoUpdate *bool `json:"isAutoUpdate,omitempty"`
+
+	// IsCreationAllowed Users may make an account.
+	IsCreationAllowed *bool `json:"isCreationAllowed,omitempty"`
+
+	// IsLinkingAllowed Users may link an account that they have.
+	IsLinkingAllowed *bool `json:"isLinkingAllowed,omitempty"`
+}
 
 // Organization Organization owns users, projects and domains.
 type Organization struct {
@@ -3806,6 +4975,15 @@ type Owner struct {
 // OwnerType OwnerType is the level of an owner.
 type OwnerType string
 
+// Parent Parent is a context and the state of a resource there.
+type Parent struct {
+	// Parent The parent context.
+	Parent Owner `json:"parent"`
+
+	// State The state there.
+	State EffectiveState `json:"state"`
+}
+
 // Password Password is a new password of a human. What is asked of it says SetPassword.
 type Password struct {
 	// ChangeRequired Whether it has to be changed at the next login.
@@ -3851,12 +5029,78 @@ type PatchApp struct {
 	Name *string `json:"name,omitempty"`
 
 	// Oidc Of a client of the OpenID provider.
-	Oidc *PatchOIDCConfig `json:"oidc,omitempty"`
+	Oidc *AppV3AlphaPatchOIDCConfig `json:"oidc,omitempty"`
 }
 
 // PatchAppReply PatchAppResponse is the response of PatchApp.
 type PatchAppReply struct {
 	// Details Sequence and date of the last change.
+	Details Details `json:"details"`
+}
+
+// PatchAppleConfig PatchAppleConfig changes the fields that are present.
+type PatchAppleConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// KeyID New: the ID of the key.
+	KeyID *string `json:"keyId,omitempty"`
+
+	// PrivateKey A new private key.
+	PrivateKey *string `json:"privateKey,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TeamID New: the ID of the team.
+	TeamID *string `json:"teamId,omitempty"`
+}
+
+// PatchAppleIDP PatchAppleIDP changes the fields that are present.
+type PatchAppleIDP struct {
+	// Config What this type has.
+	Config *PatchAppleConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchAppleIDPReply PatchAppleIDPResponse is the response of PatchAppleIDP.
+type PatchAppleIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// PatchAzureADConfig PatchAzureADConfig changes the fields that are present.
+type PatchAzureADConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// IsEmailVerified New: take the address that the provider tells as verified, which it does not say.
+	IsEmailVerified *bool `json:"isEmailVerified,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// Tenant New: who may sign in: common, organizations, consumers, or the ID of one tenant; empty: common.
+	Tenant *string `json:"tenant,omitempty"`
+}
+
+// PatchAzureADIDP PatchAzureADIDP changes the fields that are present.
+type PatchAzureADIDP struct {
+	// Config What this type has.
+	Config *PatchAzureADConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchAzureADIDPReply PatchAzureADIDPResponse is the response of PatchAzureADIDP.
+type PatchAzureADIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
 	Details Details `json:"details"`
 }
 
@@ -3881,6 +5125,153 @@ type PatchEmail struct {
 	IsVerified *bool `json:"isVerified,omitempty"`
 }
 
+// PatchGitHubConfig PatchGitHubConfig changes the fields that are present.
+type PatchGitHubConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// PatchGitHubESConfig PatchGitHubESConfig changes the fields that are present.
+type PatchGitHubESConfig struct {
+	// AuthorizationEndpoint New: where users are sent.
+	AuthorizationEndpoint *string `json:"authorizationEndpoint,omitempty"`
+
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+
+	// TokenEndpoint New: where codes are exchanged.
+	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
+
+	// UserEndpoint New: where it is told who the user is.
+	UserEndpoint *string `json:"userEndpoint,omitempty"`
+}
+
+// PatchGitHubESIDP PatchGitHubESIDP changes the fields that are present.
+type PatchGitHubESIDP struct {
+	// Config What this type has.
+	Config *PatchGitHubESConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchGitHubESIDPReply PatchGitHubESIDPResponse is the response of PatchGitHubESIDP.
+type PatchGitHubESIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// PatchGitHubIDP PatchGitHubIDP changes the fields that are present.
+type PatchGitHubIDP struct {
+	// Config What this type has.
+	Config *PatchGitHubConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchGitHubIDPReply PatchGitHubIDPResponse is the response of PatchGitHubIDP.
+type PatchGitHubIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// PatchGitLabConfig PatchGitLabConfig changes the fields that are present.
+type PatchGitLabConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// PatchGitLabIDP PatchGitLabIDP changes the fields that are present.
+type PatchGitLabIDP struct {
+	// Config What this type has.
+	Config *PatchGitLabConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchGitLabIDPReply PatchGitLabIDPResponse is the response of PatchGitLabIDP.
+type PatchGitLabIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// PatchGitLabSelfHostedConfig PatchGitLabSelfHostedConfig changes the fields that are present.
+type PatchGitLabSelfHostedConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Issuer New: the issuer, whose discovery document says the rest.
+	Issuer *string `json:"issuer,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// PatchGitLabSelfHostedIDP PatchGitLabSelfHostedIDP changes the fields that are present.
+type PatchGitLabSelfHostedIDP struct {
+	// Config What this type has.
+	Config *PatchGitLabSelfHostedConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchGitLabSelfHostedIDPReply PatchGitLabSelfHostedIDPResponse is the response of PatchGitLabSelfHostedIDP.
+type PatchGitLabSelfHostedIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
+// PatchGoogleConfig PatchGoogleConfig changes the fields that are present.
+type PatchGoogleConfig struct {
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
+
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
+
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
+}
+
+// PatchGoogleIDP PatchGoogleIDP changes the fields that are present.
+type PatchGoogleIDP struct {
+	// Config What this type has.
+	Config *PatchGoogleConfig `json:"config,omitempty"`
+
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
+
+// PatchGoogleIDPReply PatchGoogleIDPResponse is the response of PatchGoogleIDP.
+type PatchGoogleIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
+
 // PatchHuman PatchHuman changes the fields of a human that are present.
 type PatchHuman struct {
 	// Address Where they live.
@@ -3897,6 +5288,18 @@ type PatchHuman struct {
 
 	// Profile How they are called.
 	Profile *PatchProfile `json:"profile,omitempty"`
+}
+
+// PatchIDP PatchIDP changes the fields that are present. Contexts that inherit the provider can change state_policy only.
+type PatchIDP struct {
+	// Name A new name.
+	Name *string `json:"name,omitempty"`
+
+	// Options The options that are present.
+	Options *Options `json:"options,omitempty"`
+
+	// StatePolicy Another state policy, of the context that the request is about.
+	StatePolicy *StatePolicy `json:"statePolicy,omitempty"`
 }
 
 // PatchInstance PatchInstance changes the fields of an instance that are present.
@@ -3926,51 +5329,58 @@ type PatchMembershipReply struct {
 	Details Details `json:"details"`
 }
 
-// PatchOIDCConfig PatchOIDCConfig changes the fields that are present.
-type PatchOIDCConfig struct {
-	// AccessTokenRoleAssertion Whether access tokens in the form JWT carry the roles of the user.
-	AccessTokenRoleAssertion *bool `json:"accessTokenRoleAssertion,omitempty"`
+// PatchOAuthConfig PatchOAuthConfig changes the fields that are present.
+type PatchOAuthConfig struct {
+	// AuthorizationEndpoint New: where users are sent.
+	AuthorizationEndpoint *string `json:"authorizationEndpoint,omitempty"`
 
-	// AccessTokenType The form of access tokens.
-	AccessTokenType *AccessTokenType `json:"accessTokenType,omitempty"`
+	// ClientID New: the client ID that the provider gave.
+	ClientID *string `json:"clientId,omitempty"`
 
-	// AdditionalOrigins Origins of browsers that may call the endpoints, beside those of the redirect URIs: a scheme, a host and maybe a port.
-	AdditionalOrigins *Origins `json:"additionalOrigins,omitempty"`
+	// ClientSecret A new client secret; empty: none.
+	ClientSecret *string `json:"clientSecret,omitempty"`
 
-	// ApplicationType What kind of program it is.
-	ApplicationType *ApplicationType `json:"applicationType,omitempty"`
+	// IDAttribute New: the member of that object that tells users apart for ever: a text or a number.
+	IDAttribute *string `json:"idAttribute,omitempty"`
 
-	// AuthMethodType How the application authenticates. One that begins to use a secret gets it by RegenerateSecret; one that ceases to loses it.
-	AuthMethodType *AuthMethodType `json:"authMethodType,omitempty"`
+	// Scopes Other scopes; none: they stay.
+	Scopes *[]string `json:"scopes,omitempty"`
 
-	// ClockSkew By how much the clock of the application may differ: added to exp and subtracted from iat, nbf and auth_time, at most 5 seconds. At least 0s, at most 5s.
-	//
-	// Example: 1s
-	ClockSkew *string `json:"clockSkew,omitempty"`
+	// TokenEndpoint New: where codes are exchanged.
+	TokenEndpoint *string `json:"tokenEndpoint,omitempty"`
 
-	// DevelopmentMode Allows http addresses everywhere, and * in redirect URIs for a part of a host label or path segment. Not for production.
-	DevelopmentMode *bool `json:"developmentMode,omitempty"`
+	// UserEndpoint New: where it is told who the user is: a JSON object, for a bearer token.
+	UserEndpoint *string `json:"userEndpoint,omitempty"`
+}
 
-	// GrantTypes What the token endpoint accepts.
-	GrantTypes *GrantTypes `json:"grantTypes,omitempty"`
+// PatchOAuthIDP PatchOAuthIDP changes the fields that are present.
+type PatchOAuthIDP struct {
+	// Config What this type has.
+	Config *PatchOAuthConfig `json:"config,omitempty"`
 
-	// IDTokenRoleAssertion Whether ID tokens carry the roles of the user.
-	IDTokenRoleAssertion *bool `json:"idTokenRoleAssertion,omitempty"`
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
 
-	// IDTokenUserinfoAssertion Whether ID tokens carry the claims of the scopes profile, email, phone and address although an access token was issued too. Without it they are at the userinfo endpoint only. Set it for clients that show the user of the ID token and do not ask there, such as Auth.js and passport-openidconnect: they show an empty user otherwise.
-	IDTokenUserinfoAssertion *bool `json:"idTokenUserinfoAssertion,omitempty"`
+// PatchOAuthIDPReply PatchOAuthIDPResponse is the response of PatchOAuthIDP.
+type PatchOAuthIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
+}
 
-	// PlainJwtType Whether the header typ of access tokens in the form JWT says JWT, and not at+jwt as RFC 9068 has it.
-	PlainJwtType *bool `json:"plainJwtType,omitempty"`
+// PatchOIDCIDP PatchOIDCIDP changes the fields that are present.
+type PatchOIDCIDP struct {
+	// Config What this type has.
+	Config *IdpV3AlphaPatchOIDCConfig `json:"config,omitempty"`
 
-	// PostLogoutRedirectUris Where the browser may be sent after a logout; the same rules.
-	PostLogoutRedirectUris *RedirectURIs `json:"postLogoutRedirectUris,omitempty"`
+	// Idp What all types have.
+	Idp *PatchIDP `json:"idp,omitempty"`
+}
 
-	// RedirectUris Where the answer to a login may be sent. The address that a login asks for has to be one of these byte for byte; only the port of a loopback address of a native application may differ. http is for loopback addresses of native applications and for development mode.
-	RedirectUris *RedirectURIs `json:"redirectUris,omitempty"`
-
-	// ResponseTypes What the authorization endpoint may answer.
-	ResponseTypes *ResponseTypes `json:"responseTypes,omitempty"`
+// PatchOIDCIDPReply PatchOIDCIDPResponse is the response of PatchOIDCIDP.
+type PatchOIDCIDPReply struct {
+	// Details Sequence and date of the change, and the context it was made in.
+	Details Details `json:"details"`
 }
 
 // PatchOrganization PatchOrganization changes the fields of an organization that are present.
@@ -4502,6 +5912,9 @@ type ProviderMetadata struct {
 	UserinfoEndpoint string `json:"userinfo_endpoint"`
 }
 
+// ProviderType ProviderType is what an identity provider speaks.
+type ProviderType string
+
 // PutExecutionReply PutExecutionResponse is the response of PutExecution.
 type PutExecutionReply struct {
 	// Details ID, sequence and date of the execution.
@@ -4845,6 +6258,18 @@ type SearchExecutionsReply struct {
 
 	// Result The matches.
 	Result []GetExecution `json:"result"`
+}
+
+// SearchIDPsReply SearchIDPsResponse is the response of SearchIDPs.
+type SearchIDPsReply struct {
+	// Details Totals and paging.
+	Details ListDetails `json:"details"`
+
+	// Result The matches.
+	Result []GetIDP `json:"result"`
+
+	// SortingColumn The column that the result is sorted by.
+	SortingColumn IDPFieldName `json:"sortingColumn"`
 }
 
 // SearchInstancesReply SearchInstancesResponse is the response of SearchInstances.
@@ -5206,6 +6631,9 @@ type StateFilter struct {
 	// State The state to find.
 	State EffectiveState `json:"state"`
 }
+
+// StatePolicy StatePolicy is what a context says about whether a reusable resource is active in it.
+type StatePolicy string
 
 // Status Status is the body of every refusal: google.rpc.Status in JSON. Its details hold a google.rpc.ErrorInfo with a stable reason and, when fields were refused, a google.rpc.BadRequest that names them.
 type Status struct {
@@ -6093,6 +7521,231 @@ type SearchDeliveriesParams struct {
 	SortingColumn *DeliveryFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
 }
 
+// SearchIDPsJSONBody defines parameters for SearchIDPs.
+type SearchIDPsJSONBody = []IDPSearchFilter
+
+// SearchIDPsParams defines parameters for SearchIDPs.
+type SearchIDPsParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *SearchIDPsParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+
+	// QueryOffset The number of matches to skip.
+	QueryOffset *uint64 `form:"query.offset,omitempty" json:"query.offset,omitempty"`
+
+	// QueryLimit The number of matches to return; 0 means the default of 100.
+	QueryLimit *int64 `form:"query.limit,omitempty" json:"query.limit,omitempty"`
+
+	// QueryAsc Ascending instead of descending order.
+	QueryAsc *bool `form:"query.asc,omitempty" json:"query.asc,omitempty"`
+
+	// SortingColumn The column to sort by.
+	SortingColumn *IDPFieldName `form:"sortingColumn,omitempty" json:"sortingColumn,omitempty"`
+}
+
+// SearchIDPsParamsCtxSystem defines parameters for SearchIDPs.
+type SearchIDPsParamsCtxSystem bool
+
+// CreateAppleIDPParams defines parameters for CreateAppleIDP.
+type CreateAppleIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateAppleIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateAppleIDPParamsCtxSystem defines parameters for CreateAppleIDP.
+type CreateAppleIDPParamsCtxSystem bool
+
+// CreateAzureADIDPParams defines parameters for CreateAzureADIDP.
+type CreateAzureADIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateAzureADIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateAzureADIDPParamsCtxSystem defines parameters for CreateAzureADIDP.
+type CreateAzureADIDPParamsCtxSystem bool
+
+// CreateGitHubIDPParams defines parameters for CreateGitHubIDP.
+type CreateGitHubIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateGitHubIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateGitHubIDPParamsCtxSystem defines parameters for CreateGitHubIDP.
+type CreateGitHubIDPParamsCtxSystem bool
+
+// CreateGitHubESIDPParams defines parameters for CreateGitHubESIDP.
+type CreateGitHubESIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateGitHubESIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateGitHubESIDPParamsCtxSystem defines parameters for CreateGitHubESIDP.
+type CreateGitHubESIDPParamsCtxSystem bool
+
+// CreateGitLabIDPParams defines parameters for CreateGitLabIDP.
+type CreateGitLabIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateGitLabIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateGitLabIDPParamsCtxSystem defines parameters for CreateGitLabIDP.
+type CreateGitLabIDPParamsCtxSystem bool
+
+// CreateGitLabSelfHostedIDPParams defines parameters for CreateGitLabSelfHostedIDP.
+type CreateGitLabSelfHostedIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateGitLabSelfHostedIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateGitLabSelfHostedIDPParamsCtxSystem defines parameters for CreateGitLabSelfHostedIDP.
+type CreateGitLabSelfHostedIDPParamsCtxSystem bool
+
+// CreateGoogleIDPParams defines parameters for CreateGoogleIDP.
+type CreateGoogleIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateGoogleIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateGoogleIDPParamsCtxSystem defines parameters for CreateGoogleIDP.
+type CreateGoogleIDPParamsCtxSystem bool
+
+// CreateOAuthIDPParams defines parameters for CreateOAuthIDP.
+type CreateOAuthIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateOAuthIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateOAuthIDPParamsCtxSystem defines parameters for CreateOAuthIDP.
+type CreateOAuthIDPParamsCtxSystem bool
+
+// CreateOIDCIDPParams defines parameters for CreateOIDCIDP.
+type CreateOIDCIDPParams struct {
+	// CtxSystem The system. Only the value true is valid. At most one parameter ctx.* may be given.
+	CtxSystem *CreateOIDCIDPParamsCtxSystem `form:"ctx.system,omitempty" json:"ctx.system,omitempty"`
+
+	// CtxInstanceID An instance by its ID. At most one parameter ctx.* may be given.
+	CtxInstanceID *string `form:"ctx.instanceId,omitempty" json:"ctx.instanceId,omitempty"`
+
+	// CtxInstanceDomain An instance by one of its domains. At most one parameter ctx.* may be given.
+	CtxInstanceDomain *string `form:"ctx.instanceDomain,omitempty" json:"ctx.instanceDomain,omitempty"`
+
+	// CtxOrgID An organization by its ID. At most one parameter ctx.* may be given.
+	CtxOrgID *string `form:"ctx.orgId,omitempty" json:"ctx.orgId,omitempty"`
+
+	// CtxOrgDomain An organization by one of its domains. At most one parameter ctx.* may be given.
+	CtxOrgDomain *string `form:"ctx.orgDomain,omitempty" json:"ctx.orgDomain,omitempty"`
+}
+
+// CreateOIDCIDPParamsCtxSystem defines parameters for CreateOIDCIDP.
+type CreateOIDCIDPParamsCtxSystem bool
+
 // BulkLimitJSONBody defines parameters for BulkLimit.
 type BulkLimitJSONBody = []InstanceLimits
 
@@ -6722,6 +8375,63 @@ type ReplayDeliveriesJSONRequestBody = ReplayDeliveriesRequest
 
 // SearchDeliveriesJSONRequestBody defines body for SearchDeliveries for application/json ContentType.
 type SearchDeliveriesJSONRequestBody = SearchDeliveriesJSONBody
+
+// SearchIDPsJSONRequestBody defines body for SearchIDPs for application/json ContentType.
+type SearchIDPsJSONRequestBody = SearchIDPsJSONBody
+
+// CreateAppleIDPJSONRequestBody defines body for CreateAppleIDP for application/json ContentType.
+type CreateAppleIDPJSONRequestBody = AppleIDP
+
+// PatchAppleIDPJSONRequestBody defines body for PatchAppleIDP for application/json ContentType.
+type PatchAppleIDPJSONRequestBody = PatchAppleIDP
+
+// CreateAzureADIDPJSONRequestBody defines body for CreateAzureADIDP for application/json ContentType.
+type CreateAzureADIDPJSONRequestBody = AzureADIDP
+
+// PatchAzureADIDPJSONRequestBody defines body for PatchAzureADIDP for application/json ContentType.
+type PatchAzureADIDPJSONRequestBody = PatchAzureADIDP
+
+// CreateGitHubIDPJSONRequestBody defines body for CreateGitHubIDP for application/json ContentType.
+type CreateGitHubIDPJSONRequestBody = GitHubIDP
+
+// PatchGitHubIDPJSONRequestBody defines body for PatchGitHubIDP for application/json ContentType.
+type PatchGitHubIDPJSONRequestBody = PatchGitHubIDP
+
+// CreateGitHubESIDPJSONRequestBody defines body for CreateGitHubESIDP for application/json ContentType.
+type CreateGitHubESIDPJSONRequestBody = GitHubESIDP
+
+// PatchGitHubESIDPJSONRequestBody defines body for PatchGitHubESIDP for application/json ContentType.
+type PatchGitHubESIDPJSONRequestBody = PatchGitHubESIDP
+
+// CreateGitLabIDPJSONRequestBody defines body for CreateGitLabIDP for application/json ContentType.
+type CreateGitLabIDPJSONRequestBody = GitLabIDP
+
+// PatchGitLabIDPJSONRequestBody defines body for PatchGitLabIDP for application/json ContentType.
+type PatchGitLabIDPJSONRequestBody = PatchGitLabIDP
+
+// CreateGitLabSelfHostedIDPJSONRequestBody defines body for CreateGitLabSelfHostedIDP for application/json ContentType.
+type CreateGitLabSelfHostedIDPJSONRequestBody = GitLabSelfHostedIDP
+
+// PatchGitLabSelfHostedIDPJSONRequestBody defines body for PatchGitLabSelfHostedIDP for application/json ContentType.
+type PatchGitLabSelfHostedIDPJSONRequestBody = PatchGitLabSelfHostedIDP
+
+// CreateGoogleIDPJSONRequestBody defines body for CreateGoogleIDP for application/json ContentType.
+type CreateGoogleIDPJSONRequestBody = GoogleIDP
+
+// PatchGoogleIDPJSONRequestBody defines body for PatchGoogleIDP for application/json ContentType.
+type PatchGoogleIDPJSONRequestBody = PatchGoogleIDP
+
+// CreateOAuthIDPJSONRequestBody defines body for CreateOAuthIDP for application/json ContentType.
+type CreateOAuthIDPJSONRequestBody = OAuthIDP
+
+// PatchOAuthIDPJSONRequestBody defines body for PatchOAuthIDP for application/json ContentType.
+type PatchOAuthIDPJSONRequestBody = PatchOAuthIDP
+
+// CreateOIDCIDPJSONRequestBody defines body for CreateOIDCIDP for application/json ContentType.
+type CreateOIDCIDPJSONRequestBody = OIDCIDP
+
+// PatchOIDCIDPJSONRequestBody defines body for PatchOIDCIDP for application/json ContentType.
+type PatchOIDCIDPJSONRequestBody = PatchOIDCIDP
 
 // CreateInstanceJSONRequestBody defines body for CreateInstance for application/json ContentType.
 type CreateInstanceJSONRequestBody = Instance
@@ -7623,6 +9333,458 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 	DeleteExecution(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchIDPsWithBody Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+	SearchIDPsWithBody(ctx context.Context, params *SearchIDPsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchIDPs Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+	SearchIDPs(ctx context.Context, params *SearchIDPsParams, body SearchIDPsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAppleIDPWithBody Makes Apple an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+	CreateAppleIDPWithBody(ctx context.Context, params *CreateAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAppleIDP Makes Apple an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+	CreateAppleIDP(ctx context.Context, params *CreateAppleIDPParams, body CreateAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAppleIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
+	GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAppleIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+	PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAppleIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+	PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAzureADIDPWithBody Makes Microsoft Entra ID an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+	CreateAzureADIDPWithBody(ctx context.Context, params *CreateAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAzureADIDP Makes Microsoft Entra ID an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+	CreateAzureADIDP(ctx context.Context, params *CreateAzureADIDPParams, body CreateAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAzureADIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
+	GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAzureADIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+	PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchAzureADIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+	PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitHubIDPWithBody Makes GitHub an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+	CreateGitHubIDPWithBody(ctx context.Context, params *CreateGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitHubIDP Makes GitHub an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+	CreateGitHubIDP(ctx context.Context, params *CreateGitHubIDPParams, body CreateGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGitHubIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
+	GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitHubIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+	PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitHubIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+	PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitHubESIDPWithBody Makes a GitHub Enterprise Server an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+	CreateGitHubESIDPWithBody(ctx context.Context, params *CreateGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitHubESIDP Makes a GitHub Enterprise Server an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+	CreateGitHubESIDP(ctx context.Context, params *CreateGitHubESIDPParams, body CreateGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGitHubESIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
+	GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitHubESIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+	PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitHubESIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+	PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitLabIDPWithBody Makes GitLab an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+	CreateGitLabIDPWithBody(ctx context.Context, params *CreateGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitLabIDP Makes GitLab an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+	CreateGitLabIDP(ctx context.Context, params *CreateGitLabIDPParams, body CreateGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGitLabIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
+	GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitLabIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+	PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitLabIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+	PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitLabSelfHostedIDPWithBody Makes a GitLab of one's own an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+	CreateGitLabSelfHostedIDPWithBody(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGitLabSelfHostedIDP Makes a GitLab of one's own an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+	CreateGitLabSelfHostedIDP(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, body CreateGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGitLabSelfHostedIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
+	GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitLabSelfHostedIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+	PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGitLabSelfHostedIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+	PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGoogleIDPWithBody Makes Google an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+	CreateGoogleIDPWithBody(ctx context.Context, params *CreateGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateGoogleIDP Makes Google an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+	CreateGoogleIDP(ctx context.Context, params *CreateGoogleIDPParams, body CreateGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetGoogleIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
+	GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGoogleIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+	PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchGoogleIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+	PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOAuthIDPWithBody Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+	CreateOAuthIDPWithBody(ctx context.Context, params *CreateOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOAuthIDP Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+	CreateOAuthIDP(ctx context.Context, params *CreateOAuthIDPParams, body CreateOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOAuthIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
+	GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchOAuthIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+	PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchOAuthIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+	PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOIDCIDPWithBody Makes any OpenID provider an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+	CreateOIDCIDPWithBody(ctx context.Context, params *CreateOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateOIDCIDP Makes any OpenID provider an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+	CreateOIDCIDP(ctx context.Context, params *CreateOIDCIDPParams, body CreateOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetOIDCIDP Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
+	GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchOIDCIDPWithBody Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+	PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchOIDCIDP Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+	PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteIDP Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
+	//
+	// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
+	DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateInstanceWithBody Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
@@ -10362,6 +12524,938 @@ func (c *Client) ListAvailableExecutionServices(ctx context.Context, reqEditors 
 // Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 func (c *Client) DeleteExecution(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteExecutionRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchIDPsWithBody Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+func (c *Client) SearchIDPsWithBody(ctx context.Context, params *SearchIDPsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchIDPsRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchIDPs Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+func (c *Client) SearchIDPs(ctx context.Context, params *SearchIDPsParams, body SearchIDPsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchIDPsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAppleIDPWithBody Makes Apple an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+func (c *Client) CreateAppleIDPWithBody(ctx context.Context, params *CreateAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAppleIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAppleIDP Makes Apple an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+func (c *Client) CreateAppleIDP(ctx context.Context, params *CreateAppleIDPParams, body CreateAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAppleIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAppleIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
+func (c *Client) GetAppleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAppleIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAppleIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+func (c *Client) PatchAppleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAppleIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+func (c *Client) PatchAppleIDP(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAppleIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAzureADIDPWithBody Makes Microsoft Entra ID an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+func (c *Client) CreateAzureADIDPWithBody(ctx context.Context, params *CreateAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAzureADIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAzureADIDP Makes Microsoft Entra ID an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+func (c *Client) CreateAzureADIDP(ctx context.Context, params *CreateAzureADIDPParams, body CreateAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAzureADIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAzureADIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
+func (c *Client) GetAzureADIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAzureADIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAzureADIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+func (c *Client) PatchAzureADIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchAzureADIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+func (c *Client) PatchAzureADIDP(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchAzureADIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitHubIDPWithBody Makes GitHub an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+func (c *Client) CreateGitHubIDPWithBody(ctx context.Context, params *CreateGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitHubIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitHubIDP Makes GitHub an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+func (c *Client) CreateGitHubIDP(ctx context.Context, params *CreateGitHubIDPParams, body CreateGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitHubIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGitHubIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
+func (c *Client) GetGitHubIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitHubIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+func (c *Client) PatchGitHubIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitHubIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+func (c *Client) PatchGitHubIDP(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitHubESIDPWithBody Makes a GitHub Enterprise Server an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+func (c *Client) CreateGitHubESIDPWithBody(ctx context.Context, params *CreateGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitHubESIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitHubESIDP Makes a GitHub Enterprise Server an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+func (c *Client) CreateGitHubESIDP(ctx context.Context, params *CreateGitHubESIDPParams, body CreateGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitHubESIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGitHubESIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
+func (c *Client) GetGitHubESIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitHubESIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitHubESIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+func (c *Client) PatchGitHubESIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitHubESIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+func (c *Client) PatchGitHubESIDP(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitHubESIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitLabIDPWithBody Makes GitLab an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+func (c *Client) CreateGitLabIDPWithBody(ctx context.Context, params *CreateGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitLabIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitLabIDP Makes GitLab an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+func (c *Client) CreateGitLabIDP(ctx context.Context, params *CreateGitLabIDPParams, body CreateGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitLabIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGitLabIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
+func (c *Client) GetGitLabIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitLabIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+func (c *Client) PatchGitLabIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitLabIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+func (c *Client) PatchGitLabIDP(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitLabSelfHostedIDPWithBody Makes a GitLab of one's own an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+func (c *Client) CreateGitLabSelfHostedIDPWithBody(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitLabSelfHostedIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGitLabSelfHostedIDP Makes a GitLab of one's own an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+func (c *Client) CreateGitLabSelfHostedIDP(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, body CreateGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGitLabSelfHostedIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGitLabSelfHostedIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
+func (c *Client) GetGitLabSelfHostedIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGitLabSelfHostedIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitLabSelfHostedIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+func (c *Client) PatchGitLabSelfHostedIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGitLabSelfHostedIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+func (c *Client) PatchGitLabSelfHostedIDP(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGitLabSelfHostedIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGoogleIDPWithBody Makes Google an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+func (c *Client) CreateGoogleIDPWithBody(ctx context.Context, params *CreateGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGoogleIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateGoogleIDP Makes Google an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+func (c *Client) CreateGoogleIDP(ctx context.Context, params *CreateGoogleIDPParams, body CreateGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateGoogleIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetGoogleIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
+func (c *Client) GetGoogleIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetGoogleIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGoogleIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+func (c *Client) PatchGoogleIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchGoogleIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+func (c *Client) PatchGoogleIDP(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchGoogleIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOAuthIDPWithBody Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+func (c *Client) CreateOAuthIDPWithBody(ctx context.Context, params *CreateOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOAuthIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOAuthIDP Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+func (c *Client) CreateOAuthIDP(ctx context.Context, params *CreateOAuthIDPParams, body CreateOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOAuthIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOAuthIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
+func (c *Client) GetOAuthIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOAuthIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchOAuthIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+func (c *Client) PatchOAuthIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchOAuthIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+func (c *Client) PatchOAuthIDP(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOAuthIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOIDCIDPWithBody Makes any OpenID provider an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+func (c *Client) CreateOIDCIDPWithBody(ctx context.Context, params *CreateOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOIDCIDPRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateOIDCIDP Makes any OpenID provider an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+func (c *Client) CreateOIDCIDP(ctx context.Context, params *CreateOIDCIDPParams, body CreateOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateOIDCIDPRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetOIDCIDP Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
+func (c *Client) GetOIDCIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOIDCIDPRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchOIDCIDPWithBody Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+func (c *Client) PatchOIDCIDPWithBody(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchOIDCIDP Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+func (c *Client) PatchOIDCIDP(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchOIDCIDPRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteIDP Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
+//
+// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
+func (c *Client) DeleteIDP(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteIDPRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -16007,6 +19101,1967 @@ func NewDeleteExecutionRequest(server string, id string) (*http.Request, error) 
 	}
 
 	operationPath := fmt.Sprintf("/resources/v3alpha/executions/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSearchIDPsRequest calls the generic SearchIDPs builder with application/json body
+func NewSearchIDPsRequest(server string, params *SearchIDPsParams, body SearchIDPsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchIDPsRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchIDPsRequestWithBody constructs an http.Request for the SearchIDPs method, with any body, and a specified content type
+func NewSearchIDPsRequestWithBody(server string, params *SearchIDPsParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/_search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryOffset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.offset", *params.QueryOffset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "uint64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryLimit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.limit", *params.QueryLimit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.QueryAsc != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "query.asc", *params.QueryAsc, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SortingColumn != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sortingColumn", *params.SortingColumn, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateAppleIDPRequest calls the generic CreateAppleIDP builder with application/json body
+func NewCreateAppleIDPRequest(server string, params *CreateAppleIDPParams, body CreateAppleIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAppleIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAppleIDPRequestWithBody constructs an http.Request for the CreateAppleIDP method, with any body, and a specified content type
+func NewCreateAppleIDPRequestWithBody(server string, params *CreateAppleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/apple")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetAppleIDPRequest constructs an http.Request for the GetAppleIDP method
+func NewGetAppleIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/apple/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchAppleIDPRequest calls the generic PatchAppleIDP builder with application/json body
+func NewPatchAppleIDPRequest(server string, id string, body PatchAppleIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchAppleIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchAppleIDPRequestWithBody constructs an http.Request for the PatchAppleIDP method, with any body, and a specified content type
+func NewPatchAppleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/apple/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateAzureADIDPRequest calls the generic CreateAzureADIDP builder with application/json body
+func NewCreateAzureADIDPRequest(server string, params *CreateAzureADIDPParams, body CreateAzureADIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAzureADIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAzureADIDPRequestWithBody constructs an http.Request for the CreateAzureADIDP method, with any body, and a specified content type
+func NewCreateAzureADIDPRequestWithBody(server string, params *CreateAzureADIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/azure_ad")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetAzureADIDPRequest constructs an http.Request for the GetAzureADIDP method
+func NewGetAzureADIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/azure_ad/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchAzureADIDPRequest calls the generic PatchAzureADIDP builder with application/json body
+func NewPatchAzureADIDPRequest(server string, id string, body PatchAzureADIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchAzureADIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchAzureADIDPRequestWithBody constructs an http.Request for the PatchAzureADIDP method, with any body, and a specified content type
+func NewPatchAzureADIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/azure_ad/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateGitHubIDPRequest calls the generic CreateGitHubIDP builder with application/json body
+func NewCreateGitHubIDPRequest(server string, params *CreateGitHubIDPParams, body CreateGitHubIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateGitHubIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateGitHubIDPRequestWithBody constructs an http.Request for the CreateGitHubIDP method, with any body, and a specified content type
+func NewCreateGitHubIDPRequestWithBody(server string, params *CreateGitHubIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/github")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetGitHubIDPRequest constructs an http.Request for the GetGitHubIDP method
+func NewGetGitHubIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/github/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchGitHubIDPRequest calls the generic PatchGitHubIDP builder with application/json body
+func NewPatchGitHubIDPRequest(server string, id string, body PatchGitHubIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchGitHubIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchGitHubIDPRequestWithBody constructs an http.Request for the PatchGitHubIDP method, with any body, and a specified content type
+func NewPatchGitHubIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/github/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateGitHubESIDPRequest calls the generic CreateGitHubESIDP builder with application/json body
+func NewCreateGitHubESIDPRequest(server string, params *CreateGitHubESIDPParams, body CreateGitHubESIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateGitHubESIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateGitHubESIDPRequestWithBody constructs an http.Request for the CreateGitHubESIDP method, with any body, and a specified content type
+func NewCreateGitHubESIDPRequestWithBody(server string, params *CreateGitHubESIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/github_es")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetGitHubESIDPRequest constructs an http.Request for the GetGitHubESIDP method
+func NewGetGitHubESIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/github_es/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchGitHubESIDPRequest calls the generic PatchGitHubESIDP builder with application/json body
+func NewPatchGitHubESIDPRequest(server string, id string, body PatchGitHubESIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchGitHubESIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchGitHubESIDPRequestWithBody constructs an http.Request for the PatchGitHubESIDP method, with any body, and a specified content type
+func NewPatchGitHubESIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/github_es/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateGitLabIDPRequest calls the generic CreateGitLabIDP builder with application/json body
+func NewCreateGitLabIDPRequest(server string, params *CreateGitLabIDPParams, body CreateGitLabIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateGitLabIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateGitLabIDPRequestWithBody constructs an http.Request for the CreateGitLabIDP method, with any body, and a specified content type
+func NewCreateGitLabIDPRequestWithBody(server string, params *CreateGitLabIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/gitlab")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetGitLabIDPRequest constructs an http.Request for the GetGitLabIDP method
+func NewGetGitLabIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/gitlab/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchGitLabIDPRequest calls the generic PatchGitLabIDP builder with application/json body
+func NewPatchGitLabIDPRequest(server string, id string, body PatchGitLabIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchGitLabIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchGitLabIDPRequestWithBody constructs an http.Request for the PatchGitLabIDP method, with any body, and a specified content type
+func NewPatchGitLabIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/gitlab/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateGitLabSelfHostedIDPRequest calls the generic CreateGitLabSelfHostedIDP builder with application/json body
+func NewCreateGitLabSelfHostedIDPRequest(server string, params *CreateGitLabSelfHostedIDPParams, body CreateGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateGitLabSelfHostedIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateGitLabSelfHostedIDPRequestWithBody constructs an http.Request for the CreateGitLabSelfHostedIDP method, with any body, and a specified content type
+func NewCreateGitLabSelfHostedIDPRequestWithBody(server string, params *CreateGitLabSelfHostedIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/gitlab_self_hosted")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetGitLabSelfHostedIDPRequest constructs an http.Request for the GetGitLabSelfHostedIDP method
+func NewGetGitLabSelfHostedIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/gitlab_self_hosted/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchGitLabSelfHostedIDPRequest calls the generic PatchGitLabSelfHostedIDP builder with application/json body
+func NewPatchGitLabSelfHostedIDPRequest(server string, id string, body PatchGitLabSelfHostedIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchGitLabSelfHostedIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchGitLabSelfHostedIDPRequestWithBody constructs an http.Request for the PatchGitLabSelfHostedIDP method, with any body, and a specified content type
+func NewPatchGitLabSelfHostedIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/gitlab_self_hosted/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateGoogleIDPRequest calls the generic CreateGoogleIDP builder with application/json body
+func NewCreateGoogleIDPRequest(server string, params *CreateGoogleIDPParams, body CreateGoogleIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateGoogleIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateGoogleIDPRequestWithBody constructs an http.Request for the CreateGoogleIDP method, with any body, and a specified content type
+func NewCreateGoogleIDPRequestWithBody(server string, params *CreateGoogleIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/google")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetGoogleIDPRequest constructs an http.Request for the GetGoogleIDP method
+func NewGetGoogleIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/google/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchGoogleIDPRequest calls the generic PatchGoogleIDP builder with application/json body
+func NewPatchGoogleIDPRequest(server string, id string, body PatchGoogleIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchGoogleIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchGoogleIDPRequestWithBody constructs an http.Request for the PatchGoogleIDP method, with any body, and a specified content type
+func NewPatchGoogleIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/google/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateOAuthIDPRequest calls the generic CreateOAuthIDP builder with application/json body
+func NewCreateOAuthIDPRequest(server string, params *CreateOAuthIDPParams, body CreateOAuthIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateOAuthIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateOAuthIDPRequestWithBody constructs an http.Request for the CreateOAuthIDP method, with any body, and a specified content type
+func NewCreateOAuthIDPRequestWithBody(server string, params *CreateOAuthIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/oauth")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetOAuthIDPRequest constructs an http.Request for the GetOAuthIDP method
+func NewGetOAuthIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/oauth/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchOAuthIDPRequest calls the generic PatchOAuthIDP builder with application/json body
+func NewPatchOAuthIDPRequest(server string, id string, body PatchOAuthIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchOAuthIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchOAuthIDPRequestWithBody constructs an http.Request for the PatchOAuthIDP method, with any body, and a specified content type
+func NewPatchOAuthIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/oauth/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCreateOIDCIDPRequest calls the generic CreateOIDCIDP builder with application/json body
+func NewCreateOIDCIDPRequest(server string, params *CreateOIDCIDPParams, body CreateOIDCIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateOIDCIDPRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateOIDCIDPRequestWithBody constructs an http.Request for the CreateOIDCIDP method, with any body, and a specified content type
+func NewCreateOIDCIDPRequestWithBody(server string, params *CreateOIDCIDPParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/oidc")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.CtxSystem != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.system", *params.CtxSystem, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceId", *params.CtxInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxInstanceDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.instanceDomain", *params.CtxInstanceDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgId", *params.CtxOrgID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CtxOrgDomain != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ctx.orgDomain", *params.CtxOrgDomain, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetOIDCIDPRequest constructs an http.Request for the GetOIDCIDP method
+func NewGetOIDCIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/oidc/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPatchOIDCIDPRequest calls the generic PatchOIDCIDP builder with application/json body
+func NewPatchOIDCIDPRequest(server string, id string, body PatchOIDCIDPJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchOIDCIDPRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPatchOIDCIDPRequestWithBody constructs an http.Request for the PatchOIDCIDP method, with any body, and a specified content type
+func NewPatchOIDCIDPRequestWithBody(server string, id string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/oidc/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteIDPRequest constructs an http.Request for the DeleteIDP method
+func NewDeleteIDPRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/resources/v3alpha/idps/%s", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -23019,6 +28074,478 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /resources/v3alpha/executions/{id} (the `DeleteExecution` operationId).
 	DeleteExecutionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteExecutionAnswer, error)
 
+	// SearchIDPsWithBodyWithResponse Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+	SearchIDPsWithBodyWithResponse(ctx context.Context, params *SearchIDPsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchIDPsAnswer, error)
+
+	// SearchIDPsWithResponse Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+	//
+	// The filters of the list combine with AND.
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+	SearchIDPsWithResponse(ctx context.Context, params *SearchIDPsParams, body SearchIDPsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchIDPsAnswer, error)
+
+	// CreateAppleIDPWithBodyWithResponse Makes Apple an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+	CreateAppleIDPWithBodyWithResponse(ctx context.Context, params *CreateAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppleIDPAnswer, error)
+
+	// CreateAppleIDPWithResponse Makes Apple an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+	CreateAppleIDPWithResponse(ctx context.Context, params *CreateAppleIDPParams, body CreateAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAppleIDPAnswer, error)
+
+	// GetAppleIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
+	GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error)
+
+	// PatchAppleIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+	PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+
+	// PatchAppleIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+	PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error)
+
+	// CreateAzureADIDPWithBodyWithResponse Makes Microsoft Entra ID an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+	CreateAzureADIDPWithBodyWithResponse(ctx context.Context, params *CreateAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAzureADIDPAnswer, error)
+
+	// CreateAzureADIDPWithResponse Makes Microsoft Entra ID an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+	CreateAzureADIDPWithResponse(ctx context.Context, params *CreateAzureADIDPParams, body CreateAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAzureADIDPAnswer, error)
+
+	// GetAzureADIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
+	GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error)
+
+	// PatchAzureADIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+	PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+
+	// PatchAzureADIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+	PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error)
+
+	// CreateGitHubIDPWithBodyWithResponse Makes GitHub an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+	CreateGitHubIDPWithBodyWithResponse(ctx context.Context, params *CreateGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitHubIDPAnswer, error)
+
+	// CreateGitHubIDPWithResponse Makes GitHub an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+	CreateGitHubIDPWithResponse(ctx context.Context, params *CreateGitHubIDPParams, body CreateGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitHubIDPAnswer, error)
+
+	// GetGitHubIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
+	GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error)
+
+	// PatchGitHubIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+	PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+
+	// PatchGitHubIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+	PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error)
+
+	// CreateGitHubESIDPWithBodyWithResponse Makes a GitHub Enterprise Server an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+	CreateGitHubESIDPWithBodyWithResponse(ctx context.Context, params *CreateGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitHubESIDPAnswer, error)
+
+	// CreateGitHubESIDPWithResponse Makes a GitHub Enterprise Server an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+	CreateGitHubESIDPWithResponse(ctx context.Context, params *CreateGitHubESIDPParams, body CreateGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitHubESIDPAnswer, error)
+
+	// GetGitHubESIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
+	GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error)
+
+	// PatchGitHubESIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+	PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+
+	// PatchGitHubESIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+	PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error)
+
+	// CreateGitLabIDPWithBodyWithResponse Makes GitLab an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+	CreateGitLabIDPWithBodyWithResponse(ctx context.Context, params *CreateGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitLabIDPAnswer, error)
+
+	// CreateGitLabIDPWithResponse Makes GitLab an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+	CreateGitLabIDPWithResponse(ctx context.Context, params *CreateGitLabIDPParams, body CreateGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitLabIDPAnswer, error)
+
+	// GetGitLabIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
+	GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error)
+
+	// PatchGitLabIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+	PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+
+	// PatchGitLabIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+	PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error)
+
+	// CreateGitLabSelfHostedIDPWithBodyWithResponse Makes a GitLab of one's own an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+	CreateGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitLabSelfHostedIDPAnswer, error)
+
+	// CreateGitLabSelfHostedIDPWithResponse Makes a GitLab of one's own an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+	CreateGitLabSelfHostedIDPWithResponse(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, body CreateGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitLabSelfHostedIDPAnswer, error)
+
+	// GetGitLabSelfHostedIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
+	GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error)
+
+	// PatchGitLabSelfHostedIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+	PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+
+	// PatchGitLabSelfHostedIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+	PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error)
+
+	// CreateGoogleIDPWithBodyWithResponse Makes Google an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+	CreateGoogleIDPWithBodyWithResponse(ctx context.Context, params *CreateGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGoogleIDPAnswer, error)
+
+	// CreateGoogleIDPWithResponse Makes Google an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+	CreateGoogleIDPWithResponse(ctx context.Context, params *CreateGoogleIDPParams, body CreateGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGoogleIDPAnswer, error)
+
+	// GetGoogleIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
+	GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error)
+
+	// PatchGoogleIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+	PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+
+	// PatchGoogleIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+	PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error)
+
+	// CreateOAuthIDPWithBodyWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+	CreateOAuthIDPWithBodyWithResponse(ctx context.Context, params *CreateOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOAuthIDPAnswer, error)
+
+	// CreateOAuthIDPWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+	CreateOAuthIDPWithResponse(ctx context.Context, params *CreateOAuthIDPParams, body CreateOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOAuthIDPAnswer, error)
+
+	// GetOAuthIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
+	GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error)
+
+	// PatchOAuthIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+	PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+
+	// PatchOAuthIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+	PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error)
+
+	// CreateOIDCIDPWithBodyWithResponse Makes any OpenID provider an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+	CreateOIDCIDPWithBodyWithResponse(ctx context.Context, params *CreateOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOIDCIDPAnswer, error)
+
+	// CreateOIDCIDPWithResponse Makes any OpenID provider an identity provider of the context
+	//
+	// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+	CreateOIDCIDPWithResponse(ctx context.Context, params *CreateOIDCIDPParams, body CreateOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOIDCIDPAnswer, error)
+
+	// GetOIDCIDPWithResponse Reads one identity provider of this type
+	//
+	// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
+	GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error)
+
+	// PatchOIDCIDPWithBodyWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+	PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+
+	// PatchOIDCIDPWithResponse Changes the fields that are present
+	//
+	// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+	//
+	// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+	PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error)
+
+	// DeleteIDPWithResponse Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
+	//
+	// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
+	DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error)
+
 	// CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 	//
 	// Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
@@ -29434,6 +34961,3491 @@ func (r DeleteExecutionAnswer) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DeleteExecutionAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchIDPsAnswer401Headers the declared response headers of an HTTP 401 response for SearchIDPs
+type SearchIDPsAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// SearchIDPsAnswer503Headers the declared response headers of an HTTP 503 response for SearchIDPs
+type SearchIDPsAnswer503Headers struct {
+	RetryAfter int
+}
+
+type SearchIDPsAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchIDPsReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchIDPsAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchIDPsAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchIDPsAnswer) GetJSON200() *SearchIDPsReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchIDPsAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchIDPsAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchIDPsAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r SearchIDPsAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchIDPsAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchIDPsAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchIDPsAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r SearchIDPsAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchIDPsAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchIDPsAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchIDPsAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchIDPsAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchIDPsAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchIDPsAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateAppleIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateAppleIDP
+type CreateAppleIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateAppleIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateAppleIDP
+type CreateAppleIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateAppleIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateAppleIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateAppleIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateAppleIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON201() *CreateAppleIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAppleIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAppleIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAppleIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAppleIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAppleIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAppleIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetAppleIDP
+type GetAppleIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetAppleIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetAppleIDP
+type GetAppleIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetAppleIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetAppleIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetAppleIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetAppleIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON200() *GetAppleIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetAppleIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAppleIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAppleIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAppleIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAppleIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAppleIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchAppleIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchAppleIDP
+type PatchAppleIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchAppleIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchAppleIDP
+type PatchAppleIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchAppleIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchAppleIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchAppleIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchAppleIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON200() *PatchAppleIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchAppleIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchAppleIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchAppleIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchAppleIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchAppleIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateAzureADIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateAzureADIDP
+type CreateAzureADIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateAzureADIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateAzureADIDP
+type CreateAzureADIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateAzureADIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateAzureADIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateAzureADIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateAzureADIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON201() *CreateAzureADIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAzureADIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAzureADIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAzureADIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAzureADIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAzureADIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAzureADIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetAzureADIDP
+type GetAzureADIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetAzureADIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetAzureADIDP
+type GetAzureADIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetAzureADIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetAzureADIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetAzureADIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetAzureADIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON200() *GetAzureADIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAzureADIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAzureADIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAzureADIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAzureADIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAzureADIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchAzureADIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchAzureADIDP
+type PatchAzureADIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchAzureADIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchAzureADIDP
+type PatchAzureADIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchAzureADIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchAzureADIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchAzureADIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchAzureADIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON200() *PatchAzureADIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchAzureADIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchAzureADIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchAzureADIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchAzureADIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchAzureADIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateGitHubIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateGitHubIDP
+type CreateGitHubIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateGitHubIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateGitHubIDP
+type CreateGitHubIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateGitHubIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateGitHubIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateGitHubIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateGitHubIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON201() *CreateGitHubIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateGitHubIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateGitHubIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateGitHubIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateGitHubIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateGitHubIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetGitHubIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetGitHubIDP
+type GetGitHubIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetGitHubIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetGitHubIDP
+type GetGitHubIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetGitHubIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetGitHubIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetGitHubIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetGitHubIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON200() *GetGitHubIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetGitHubIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGitHubIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGitHubIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGitHubIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGitHubIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchGitHubIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchGitHubIDP
+type PatchGitHubIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchGitHubIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchGitHubIDP
+type PatchGitHubIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchGitHubIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchGitHubIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchGitHubIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchGitHubIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON200() *PatchGitHubIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchGitHubIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchGitHubIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchGitHubIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchGitHubIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchGitHubIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateGitHubESIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateGitHubESIDP
+type CreateGitHubESIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateGitHubESIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateGitHubESIDP
+type CreateGitHubESIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateGitHubESIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateGitHubESIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateGitHubESIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateGitHubESIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON201() *CreateGitHubESIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateGitHubESIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateGitHubESIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateGitHubESIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateGitHubESIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateGitHubESIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetGitHubESIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetGitHubESIDP
+type GetGitHubESIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetGitHubESIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetGitHubESIDP
+type GetGitHubESIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetGitHubESIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetGitHubESIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetGitHubESIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetGitHubESIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON200() *GetGitHubESIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetGitHubESIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGitHubESIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGitHubESIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGitHubESIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGitHubESIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchGitHubESIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchGitHubESIDP
+type PatchGitHubESIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchGitHubESIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchGitHubESIDP
+type PatchGitHubESIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchGitHubESIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchGitHubESIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchGitHubESIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchGitHubESIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON200() *PatchGitHubESIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchGitHubESIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchGitHubESIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchGitHubESIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchGitHubESIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchGitHubESIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateGitLabIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateGitLabIDP
+type CreateGitLabIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateGitLabIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateGitLabIDP
+type CreateGitLabIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateGitLabIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateGitLabIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateGitLabIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateGitLabIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON201() *CreateGitLabIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateGitLabIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateGitLabIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateGitLabIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateGitLabIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateGitLabIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetGitLabIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetGitLabIDP
+type GetGitLabIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetGitLabIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetGitLabIDP
+type GetGitLabIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetGitLabIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetGitLabIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetGitLabIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetGitLabIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON200() *GetGitLabIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetGitLabIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGitLabIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGitLabIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGitLabIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGitLabIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchGitLabIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchGitLabIDP
+type PatchGitLabIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchGitLabIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchGitLabIDP
+type PatchGitLabIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchGitLabIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchGitLabIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchGitLabIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchGitLabIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON200() *PatchGitLabIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchGitLabIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchGitLabIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchGitLabIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchGitLabIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchGitLabIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateGitLabSelfHostedIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateGitLabSelfHostedIDP
+type CreateGitLabSelfHostedIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateGitLabSelfHostedIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateGitLabSelfHostedIDP
+type CreateGitLabSelfHostedIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateGitLabSelfHostedIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateGitLabSelfHostedIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateGitLabSelfHostedIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateGitLabSelfHostedIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON201() *CreateGitLabSelfHostedIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateGitLabSelfHostedIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateGitLabSelfHostedIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateGitLabSelfHostedIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateGitLabSelfHostedIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateGitLabSelfHostedIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetGitLabSelfHostedIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetGitLabSelfHostedIDP
+type GetGitLabSelfHostedIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetGitLabSelfHostedIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetGitLabSelfHostedIDP
+type GetGitLabSelfHostedIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetGitLabSelfHostedIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetGitLabSelfHostedIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetGitLabSelfHostedIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetGitLabSelfHostedIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON200() *GetGitLabSelfHostedIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetGitLabSelfHostedIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGitLabSelfHostedIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGitLabSelfHostedIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGitLabSelfHostedIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGitLabSelfHostedIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchGitLabSelfHostedIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchGitLabSelfHostedIDP
+type PatchGitLabSelfHostedIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchGitLabSelfHostedIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchGitLabSelfHostedIDP
+type PatchGitLabSelfHostedIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchGitLabSelfHostedIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchGitLabSelfHostedIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchGitLabSelfHostedIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchGitLabSelfHostedIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON200() *PatchGitLabSelfHostedIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchGitLabSelfHostedIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchGitLabSelfHostedIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchGitLabSelfHostedIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchGitLabSelfHostedIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchGitLabSelfHostedIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateGoogleIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateGoogleIDP
+type CreateGoogleIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateGoogleIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateGoogleIDP
+type CreateGoogleIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateGoogleIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateGoogleIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateGoogleIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateGoogleIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON201() *CreateGoogleIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateGoogleIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateGoogleIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateGoogleIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateGoogleIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateGoogleIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetGoogleIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetGoogleIDP
+type GetGoogleIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetGoogleIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetGoogleIDP
+type GetGoogleIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetGoogleIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetGoogleIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetGoogleIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetGoogleIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON200() *GetGoogleIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetGoogleIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetGoogleIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetGoogleIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetGoogleIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetGoogleIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchGoogleIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchGoogleIDP
+type PatchGoogleIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchGoogleIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchGoogleIDP
+type PatchGoogleIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchGoogleIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchGoogleIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchGoogleIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchGoogleIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON200() *PatchGoogleIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchGoogleIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchGoogleIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchGoogleIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchGoogleIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchGoogleIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateOAuthIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateOAuthIDP
+type CreateOAuthIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateOAuthIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateOAuthIDP
+type CreateOAuthIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateOAuthIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateOAuthIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateOAuthIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateOAuthIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON201() *CreateOAuthIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateOAuthIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateOAuthIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateOAuthIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateOAuthIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateOAuthIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetOAuthIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetOAuthIDP
+type GetOAuthIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetOAuthIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetOAuthIDP
+type GetOAuthIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetOAuthIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetOAuthIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetOAuthIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetOAuthIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON200() *GetOAuthIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOAuthIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOAuthIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOAuthIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOAuthIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOAuthIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchOAuthIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchOAuthIDP
+type PatchOAuthIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchOAuthIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchOAuthIDP
+type PatchOAuthIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchOAuthIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchOAuthIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchOAuthIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchOAuthIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON200() *PatchOAuthIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchOAuthIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchOAuthIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchOAuthIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchOAuthIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchOAuthIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateOIDCIDPAnswer401Headers the declared response headers of an HTTP 401 response for CreateOIDCIDP
+type CreateOIDCIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// CreateOIDCIDPAnswer503Headers the declared response headers of an HTTP 503 response for CreateOIDCIDP
+type CreateOIDCIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type CreateOIDCIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *CreateOIDCIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CreateOIDCIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CreateOIDCIDPAnswer503Headers
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON201() *CreateOIDCIDPReply {
+	return r.JSON201
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateOIDCIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateOIDCIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateOIDCIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateOIDCIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateOIDCIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetOIDCIDPAnswer401Headers the declared response headers of an HTTP 401 response for GetOIDCIDP
+type GetOIDCIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// GetOIDCIDPAnswer503Headers the declared response headers of an HTTP 503 response for GetOIDCIDP
+type GetOIDCIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type GetOIDCIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *GetOIDCIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetOIDCIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetOIDCIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON200() *GetOIDCIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOIDCIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOIDCIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOIDCIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOIDCIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOIDCIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PatchOIDCIDPAnswer401Headers the declared response headers of an HTTP 401 response for PatchOIDCIDP
+type PatchOIDCIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// PatchOIDCIDPAnswer503Headers the declared response headers of an HTTP 503 response for PatchOIDCIDP
+type PatchOIDCIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type PatchOIDCIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PatchOIDCIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *BodyTooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMediaType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *PatchOIDCIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *PatchOIDCIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON200() *PatchOIDCIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON413() *BodyTooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON415() *UnsupportedMediaType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PatchOIDCIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PatchOIDCIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchOIDCIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchOIDCIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PatchOIDCIDPAnswer) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteIDPAnswer401Headers the declared response headers of an HTTP 401 response for DeleteIDP
+type DeleteIDPAnswer401Headers struct {
+	WWWAuthenticate string
+}
+
+// DeleteIDPAnswer503Headers the declared response headers of an HTTP 503 response for DeleteIDP
+type DeleteIDPAnswer503Headers struct {
+	RetryAfter int
+}
+
+type DeleteIDPAnswer struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeleteIDPReply
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *BadRequest
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthenticated
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *PermissionDenied
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *Blocked
+	// JSON4XX the response for an HTTP 4XX `application/json` response
+	JSON4XX *Refused
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DeleteIDPAnswer401Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DeleteIDPAnswer503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteIDPAnswer) GetJSON200() *DeleteIDPReply {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DeleteIDPAnswer) GetJSON400() *BadRequest {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteIDPAnswer) GetJSON401() *Unauthenticated {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteIDPAnswer) GetJSON403() *PermissionDenied {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteIDPAnswer) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteIDPAnswer) GetJSON429() *Blocked {
+	return r.JSON429
+}
+
+// GetJSON4XX returns the response for an HTTP 4XX `application/json` response
+func (r DeleteIDPAnswer) GetJSON4XX() *Refused {
+	return r.JSON4XX
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteIDPAnswer) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteIDPAnswer) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteIDPAnswer) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteIDPAnswer) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteIDPAnswer) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteIDPAnswer) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -43294,6 +52306,766 @@ func (c *ClientWithResponses) DeleteExecutionWithResponse(ctx context.Context, i
 	return ParseDeleteExecutionAnswer(rsp)
 }
 
+// SearchIDPsWithBodyWithResponse Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+func (c *ClientWithResponses) SearchIDPsWithBodyWithResponse(ctx context.Context, params *SearchIDPsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchIDPsAnswer, error) {
+	rsp, err := c.SearchIDPsWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchIDPsAnswer(rsp)
+}
+
+// SearchIDPsWithResponse Searches identity providers of all types: those of the context, those that it inherits, and those of contexts below it that the caller may read
+//
+// The filters of the list combine with AND.
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/_search (the `SearchIDPs` operationId).
+func (c *ClientWithResponses) SearchIDPsWithResponse(ctx context.Context, params *SearchIDPsParams, body SearchIDPsJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchIDPsAnswer, error) {
+	rsp, err := c.SearchIDPs(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchIDPsAnswer(rsp)
+}
+
+// CreateAppleIDPWithBodyWithResponse Makes Apple an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+func (c *ClientWithResponses) CreateAppleIDPWithBodyWithResponse(ctx context.Context, params *CreateAppleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAppleIDPAnswer, error) {
+	rsp, err := c.CreateAppleIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAppleIDPAnswer(rsp)
+}
+
+// CreateAppleIDPWithResponse Makes Apple an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/apple (the `CreateAppleIDP` operationId).
+func (c *ClientWithResponses) CreateAppleIDPWithResponse(ctx context.Context, params *CreateAppleIDPParams, body CreateAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAppleIDPAnswer, error) {
+	rsp, err := c.CreateAppleIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAppleIDPAnswer(rsp)
+}
+
+// GetAppleIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/apple/{id} (the `GetAppleIDP` operationId).
+func (c *ClientWithResponses) GetAppleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAppleIDPAnswer, error) {
+	rsp, err := c.GetAppleIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAppleIDPAnswer(rsp)
+}
+
+// PatchAppleIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+func (c *ClientWithResponses) PatchAppleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAppleIDPAnswer(rsp)
+}
+
+// PatchAppleIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/apple/{id} (the `PatchAppleIDP` operationId).
+func (c *ClientWithResponses) PatchAppleIDPWithResponse(ctx context.Context, id string, body PatchAppleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAppleIDPAnswer, error) {
+	rsp, err := c.PatchAppleIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAppleIDPAnswer(rsp)
+}
+
+// CreateAzureADIDPWithBodyWithResponse Makes Microsoft Entra ID an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+func (c *ClientWithResponses) CreateAzureADIDPWithBodyWithResponse(ctx context.Context, params *CreateAzureADIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAzureADIDPAnswer, error) {
+	rsp, err := c.CreateAzureADIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAzureADIDPAnswer(rsp)
+}
+
+// CreateAzureADIDPWithResponse Makes Microsoft Entra ID an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/azure_ad (the `CreateAzureADIDP` operationId).
+func (c *ClientWithResponses) CreateAzureADIDPWithResponse(ctx context.Context, params *CreateAzureADIDPParams, body CreateAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAzureADIDPAnswer, error) {
+	rsp, err := c.CreateAzureADIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAzureADIDPAnswer(rsp)
+}
+
+// GetAzureADIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/azure_ad/{id} (the `GetAzureADIDP` operationId).
+func (c *ClientWithResponses) GetAzureADIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetAzureADIDPAnswer, error) {
+	rsp, err := c.GetAzureADIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAzureADIDPAnswer(rsp)
+}
+
+// PatchAzureADIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+func (c *ClientWithResponses) PatchAzureADIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAzureADIDPAnswer(rsp)
+}
+
+// PatchAzureADIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/azure_ad/{id} (the `PatchAzureADIDP` operationId).
+func (c *ClientWithResponses) PatchAzureADIDPWithResponse(ctx context.Context, id string, body PatchAzureADIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAzureADIDPAnswer, error) {
+	rsp, err := c.PatchAzureADIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchAzureADIDPAnswer(rsp)
+}
+
+// CreateGitHubIDPWithBodyWithResponse Makes GitHub an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+func (c *ClientWithResponses) CreateGitHubIDPWithBodyWithResponse(ctx context.Context, params *CreateGitHubIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitHubIDPAnswer, error) {
+	rsp, err := c.CreateGitHubIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitHubIDPAnswer(rsp)
+}
+
+// CreateGitHubIDPWithResponse Makes GitHub an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/github (the `CreateGitHubIDP` operationId).
+func (c *ClientWithResponses) CreateGitHubIDPWithResponse(ctx context.Context, params *CreateGitHubIDPParams, body CreateGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitHubIDPAnswer, error) {
+	rsp, err := c.CreateGitHubIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitHubIDPAnswer(rsp)
+}
+
+// GetGitHubIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/github/{id} (the `GetGitHubIDP` operationId).
+func (c *ClientWithResponses) GetGitHubIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubIDPAnswer, error) {
+	rsp, err := c.GetGitHubIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGitHubIDPAnswer(rsp)
+}
+
+// PatchGitHubIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+func (c *ClientWithResponses) PatchGitHubIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitHubIDPAnswer(rsp)
+}
+
+// PatchGitHubIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github/{id} (the `PatchGitHubIDP` operationId).
+func (c *ClientWithResponses) PatchGitHubIDPWithResponse(ctx context.Context, id string, body PatchGitHubIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubIDPAnswer, error) {
+	rsp, err := c.PatchGitHubIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitHubIDPAnswer(rsp)
+}
+
+// CreateGitHubESIDPWithBodyWithResponse Makes a GitHub Enterprise Server an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+func (c *ClientWithResponses) CreateGitHubESIDPWithBodyWithResponse(ctx context.Context, params *CreateGitHubESIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitHubESIDPAnswer, error) {
+	rsp, err := c.CreateGitHubESIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitHubESIDPAnswer(rsp)
+}
+
+// CreateGitHubESIDPWithResponse Makes a GitHub Enterprise Server an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/github_es (the `CreateGitHubESIDP` operationId).
+func (c *ClientWithResponses) CreateGitHubESIDPWithResponse(ctx context.Context, params *CreateGitHubESIDPParams, body CreateGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitHubESIDPAnswer, error) {
+	rsp, err := c.CreateGitHubESIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitHubESIDPAnswer(rsp)
+}
+
+// GetGitHubESIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/github_es/{id} (the `GetGitHubESIDP` operationId).
+func (c *ClientWithResponses) GetGitHubESIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitHubESIDPAnswer, error) {
+	rsp, err := c.GetGitHubESIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGitHubESIDPAnswer(rsp)
+}
+
+// PatchGitHubESIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+func (c *ClientWithResponses) PatchGitHubESIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitHubESIDPAnswer(rsp)
+}
+
+// PatchGitHubESIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/github_es/{id} (the `PatchGitHubESIDP` operationId).
+func (c *ClientWithResponses) PatchGitHubESIDPWithResponse(ctx context.Context, id string, body PatchGitHubESIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitHubESIDPAnswer, error) {
+	rsp, err := c.PatchGitHubESIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitHubESIDPAnswer(rsp)
+}
+
+// CreateGitLabIDPWithBodyWithResponse Makes GitLab an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+func (c *ClientWithResponses) CreateGitLabIDPWithBodyWithResponse(ctx context.Context, params *CreateGitLabIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitLabIDPAnswer, error) {
+	rsp, err := c.CreateGitLabIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitLabIDPAnswer(rsp)
+}
+
+// CreateGitLabIDPWithResponse Makes GitLab an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab (the `CreateGitLabIDP` operationId).
+func (c *ClientWithResponses) CreateGitLabIDPWithResponse(ctx context.Context, params *CreateGitLabIDPParams, body CreateGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitLabIDPAnswer, error) {
+	rsp, err := c.CreateGitLabIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitLabIDPAnswer(rsp)
+}
+
+// GetGitLabIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/gitlab/{id} (the `GetGitLabIDP` operationId).
+func (c *ClientWithResponses) GetGitLabIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabIDPAnswer, error) {
+	rsp, err := c.GetGitLabIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGitLabIDPAnswer(rsp)
+}
+
+// PatchGitLabIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+func (c *ClientWithResponses) PatchGitLabIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitLabIDPAnswer(rsp)
+}
+
+// PatchGitLabIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab/{id} (the `PatchGitLabIDP` operationId).
+func (c *ClientWithResponses) PatchGitLabIDPWithResponse(ctx context.Context, id string, body PatchGitLabIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabIDPAnswer, error) {
+	rsp, err := c.PatchGitLabIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitLabIDPAnswer(rsp)
+}
+
+// CreateGitLabSelfHostedIDPWithBodyWithResponse Makes a GitLab of one's own an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+func (c *ClientWithResponses) CreateGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.CreateGitLabSelfHostedIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitLabSelfHostedIDPAnswer(rsp)
+}
+
+// CreateGitLabSelfHostedIDPWithResponse Makes a GitLab of one's own an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/gitlab_self_hosted (the `CreateGitLabSelfHostedIDP` operationId).
+func (c *ClientWithResponses) CreateGitLabSelfHostedIDPWithResponse(ctx context.Context, params *CreateGitLabSelfHostedIDPParams, body CreateGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.CreateGitLabSelfHostedIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGitLabSelfHostedIDPAnswer(rsp)
+}
+
+// GetGitLabSelfHostedIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `GetGitLabSelfHostedIDP` operationId).
+func (c *ClientWithResponses) GetGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.GetGitLabSelfHostedIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGitLabSelfHostedIDPAnswer(rsp)
+}
+
+// PatchGitLabSelfHostedIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitLabSelfHostedIDPAnswer(rsp)
+}
+
+// PatchGitLabSelfHostedIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/gitlab_self_hosted/{id} (the `PatchGitLabSelfHostedIDP` operationId).
+func (c *ClientWithResponses) PatchGitLabSelfHostedIDPWithResponse(ctx context.Context, id string, body PatchGitLabSelfHostedIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	rsp, err := c.PatchGitLabSelfHostedIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGitLabSelfHostedIDPAnswer(rsp)
+}
+
+// CreateGoogleIDPWithBodyWithResponse Makes Google an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+func (c *ClientWithResponses) CreateGoogleIDPWithBodyWithResponse(ctx context.Context, params *CreateGoogleIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateGoogleIDPAnswer, error) {
+	rsp, err := c.CreateGoogleIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGoogleIDPAnswer(rsp)
+}
+
+// CreateGoogleIDPWithResponse Makes Google an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/google (the `CreateGoogleIDP` operationId).
+func (c *ClientWithResponses) CreateGoogleIDPWithResponse(ctx context.Context, params *CreateGoogleIDPParams, body CreateGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateGoogleIDPAnswer, error) {
+	rsp, err := c.CreateGoogleIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateGoogleIDPAnswer(rsp)
+}
+
+// GetGoogleIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/google/{id} (the `GetGoogleIDP` operationId).
+func (c *ClientWithResponses) GetGoogleIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetGoogleIDPAnswer, error) {
+	rsp, err := c.GetGoogleIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetGoogleIDPAnswer(rsp)
+}
+
+// PatchGoogleIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+func (c *ClientWithResponses) PatchGoogleIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGoogleIDPAnswer(rsp)
+}
+
+// PatchGoogleIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/google/{id} (the `PatchGoogleIDP` operationId).
+func (c *ClientWithResponses) PatchGoogleIDPWithResponse(ctx context.Context, id string, body PatchGoogleIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchGoogleIDPAnswer, error) {
+	rsp, err := c.PatchGoogleIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchGoogleIDPAnswer(rsp)
+}
+
+// CreateOAuthIDPWithBodyWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+func (c *ClientWithResponses) CreateOAuthIDPWithBodyWithResponse(ctx context.Context, params *CreateOAuthIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOAuthIDPAnswer, error) {
+	rsp, err := c.CreateOAuthIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOAuthIDPAnswer(rsp)
+}
+
+// CreateOAuthIDPWithResponse Makes any OAuth 2.0 server that tells who the user is an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/oauth (the `CreateOAuthIDP` operationId).
+func (c *ClientWithResponses) CreateOAuthIDPWithResponse(ctx context.Context, params *CreateOAuthIDPParams, body CreateOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOAuthIDPAnswer, error) {
+	rsp, err := c.CreateOAuthIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOAuthIDPAnswer(rsp)
+}
+
+// GetOAuthIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/oauth/{id} (the `GetOAuthIDP` operationId).
+func (c *ClientWithResponses) GetOAuthIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOAuthIDPAnswer, error) {
+	rsp, err := c.GetOAuthIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOAuthIDPAnswer(rsp)
+}
+
+// PatchOAuthIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+func (c *ClientWithResponses) PatchOAuthIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchOAuthIDPAnswer(rsp)
+}
+
+// PatchOAuthIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oauth/{id} (the `PatchOAuthIDP` operationId).
+func (c *ClientWithResponses) PatchOAuthIDPWithResponse(ctx context.Context, id string, body PatchOAuthIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOAuthIDPAnswer, error) {
+	rsp, err := c.PatchOAuthIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchOAuthIDPAnswer(rsp)
+}
+
+// CreateOIDCIDPWithBodyWithResponse Makes any OpenID provider an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+func (c *ClientWithResponses) CreateOIDCIDPWithBodyWithResponse(ctx context.Context, params *CreateOIDCIDPParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateOIDCIDPAnswer, error) {
+	rsp, err := c.CreateOIDCIDPWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOIDCIDPAnswer(rsp)
+}
+
+// CreateOIDCIDPWithResponse Makes any OpenID provider an identity provider of the context
+//
+// Needs the permission idp.write. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /resources/v3alpha/idps/oidc (the `CreateOIDCIDP` operationId).
+func (c *ClientWithResponses) CreateOIDCIDPWithResponse(ctx context.Context, params *CreateOIDCIDPParams, body CreateOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateOIDCIDPAnswer, error) {
+	rsp, err := c.CreateOIDCIDP(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateOIDCIDPAnswer(rsp)
+}
+
+// GetOIDCIDPWithResponse Reads one identity provider of this type
+//
+// Needs the permission idp.read where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /resources/v3alpha/idps/oidc/{id} (the `GetOIDCIDP` operationId).
+func (c *ClientWithResponses) GetOIDCIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*GetOIDCIDPAnswer, error) {
+	rsp, err := c.GetOIDCIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOIDCIDPAnswer(rsp)
+}
+
+// PatchOIDCIDPWithBodyWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+func (c *ClientWithResponses) PatchOIDCIDPWithBodyWithResponse(ctx context.Context, id string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDPWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchOIDCIDPAnswer(rsp)
+}
+
+// PatchOIDCIDPWithResponse Changes the fields that are present
+//
+// In a context that inherits the provider that is state_policy alone. A patch that changes nothing succeeds.
+//
+// Needs the permission idp.write where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /resources/v3alpha/idps/oidc/{id} (the `PatchOIDCIDP` operationId).
+func (c *ClientWithResponses) PatchOIDCIDPWithResponse(ctx context.Context, id string, body PatchOIDCIDPJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchOIDCIDPAnswer, error) {
+	rsp, err := c.PatchOIDCIDP(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchOIDCIDPAnswer(rsp)
+}
+
+// DeleteIDPWithResponse Deletes an identity provider of any type, where it is defined: nobody signs in with it any more, and the links of users go with it
+//
+// Needs the permission idp.delete where the object is. Answers only where the feature multitenancy_resources_api is on.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /resources/v3alpha/idps/{id} (the `DeleteIDP` operationId).
+func (c *ClientWithResponses) DeleteIDPWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*DeleteIDPAnswer, error) {
+	rsp, err := c.DeleteIDP(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteIDPAnswer(rsp)
+}
+
 // CreateInstanceWithBodyWithResponse Creates an instance with its primary domain and a default organization, and an owner where one is asked for
 //
 // Needs the permission system.instance.write. Answers only where the feature multitenancy_resources_api is on.
@@ -50580,6 +60352,3317 @@ func ParseDeleteExecutionAnswer(rsp *http.Response) (*DeleteExecutionAnswer, err
 		response.Headers401 = &headers
 	case rsp.StatusCode == 503:
 		var headers DeleteExecutionAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchIDPsAnswer parses an HTTP response from a SearchIDPsWithResponse call
+func ParseSearchIDPsAnswer(rsp *http.Response) (*SearchIDPsAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchIDPsAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchIDPsReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SearchIDPsAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchIDPsAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateAppleIDPAnswer parses an HTTP response from a CreateAppleIDPWithResponse call
+func ParseCreateAppleIDPAnswer(rsp *http.Response) (*CreateAppleIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAppleIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateAppleIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateAppleIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateAppleIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetAppleIDPAnswer parses an HTTP response from a GetAppleIDPWithResponse call
+func ParseGetAppleIDPAnswer(rsp *http.Response) (*GetAppleIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAppleIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetAppleIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetAppleIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetAppleIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchAppleIDPAnswer parses an HTTP response from a PatchAppleIDPWithResponse call
+func ParsePatchAppleIDPAnswer(rsp *http.Response) (*PatchAppleIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchAppleIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchAppleIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchAppleIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchAppleIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateAzureADIDPAnswer parses an HTTP response from a CreateAzureADIDPWithResponse call
+func ParseCreateAzureADIDPAnswer(rsp *http.Response) (*CreateAzureADIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAzureADIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateAzureADIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateAzureADIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateAzureADIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetAzureADIDPAnswer parses an HTTP response from a GetAzureADIDPWithResponse call
+func ParseGetAzureADIDPAnswer(rsp *http.Response) (*GetAzureADIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAzureADIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetAzureADIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetAzureADIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetAzureADIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchAzureADIDPAnswer parses an HTTP response from a PatchAzureADIDPWithResponse call
+func ParsePatchAzureADIDPAnswer(rsp *http.Response) (*PatchAzureADIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchAzureADIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchAzureADIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchAzureADIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchAzureADIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateGitHubIDPAnswer parses an HTTP response from a CreateGitHubIDPWithResponse call
+func ParseCreateGitHubIDPAnswer(rsp *http.Response) (*CreateGitHubIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateGitHubIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateGitHubIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateGitHubIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateGitHubIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetGitHubIDPAnswer parses an HTTP response from a GetGitHubIDPWithResponse call
+func ParseGetGitHubIDPAnswer(rsp *http.Response) (*GetGitHubIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGitHubIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetGitHubIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetGitHubIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetGitHubIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchGitHubIDPAnswer parses an HTTP response from a PatchGitHubIDPWithResponse call
+func ParsePatchGitHubIDPAnswer(rsp *http.Response) (*PatchGitHubIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchGitHubIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchGitHubIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchGitHubIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchGitHubIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateGitHubESIDPAnswer parses an HTTP response from a CreateGitHubESIDPWithResponse call
+func ParseCreateGitHubESIDPAnswer(rsp *http.Response) (*CreateGitHubESIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateGitHubESIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateGitHubESIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateGitHubESIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateGitHubESIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetGitHubESIDPAnswer parses an HTTP response from a GetGitHubESIDPWithResponse call
+func ParseGetGitHubESIDPAnswer(rsp *http.Response) (*GetGitHubESIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGitHubESIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetGitHubESIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetGitHubESIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetGitHubESIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchGitHubESIDPAnswer parses an HTTP response from a PatchGitHubESIDPWithResponse call
+func ParsePatchGitHubESIDPAnswer(rsp *http.Response) (*PatchGitHubESIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchGitHubESIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchGitHubESIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchGitHubESIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchGitHubESIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateGitLabIDPAnswer parses an HTTP response from a CreateGitLabIDPWithResponse call
+func ParseCreateGitLabIDPAnswer(rsp *http.Response) (*CreateGitLabIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateGitLabIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateGitLabIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateGitLabIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateGitLabIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetGitLabIDPAnswer parses an HTTP response from a GetGitLabIDPWithResponse call
+func ParseGetGitLabIDPAnswer(rsp *http.Response) (*GetGitLabIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGitLabIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetGitLabIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetGitLabIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetGitLabIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchGitLabIDPAnswer parses an HTTP response from a PatchGitLabIDPWithResponse call
+func ParsePatchGitLabIDPAnswer(rsp *http.Response) (*PatchGitLabIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchGitLabIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchGitLabIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchGitLabIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchGitLabIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateGitLabSelfHostedIDPAnswer parses an HTTP response from a CreateGitLabSelfHostedIDPWithResponse call
+func ParseCreateGitLabSelfHostedIDPAnswer(rsp *http.Response) (*CreateGitLabSelfHostedIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateGitLabSelfHostedIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateGitLabSelfHostedIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateGitLabSelfHostedIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateGitLabSelfHostedIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetGitLabSelfHostedIDPAnswer parses an HTTP response from a GetGitLabSelfHostedIDPWithResponse call
+func ParseGetGitLabSelfHostedIDPAnswer(rsp *http.Response) (*GetGitLabSelfHostedIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGitLabSelfHostedIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetGitLabSelfHostedIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetGitLabSelfHostedIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetGitLabSelfHostedIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchGitLabSelfHostedIDPAnswer parses an HTTP response from a PatchGitLabSelfHostedIDPWithResponse call
+func ParsePatchGitLabSelfHostedIDPAnswer(rsp *http.Response) (*PatchGitLabSelfHostedIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchGitLabSelfHostedIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchGitLabSelfHostedIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchGitLabSelfHostedIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchGitLabSelfHostedIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateGoogleIDPAnswer parses an HTTP response from a CreateGoogleIDPWithResponse call
+func ParseCreateGoogleIDPAnswer(rsp *http.Response) (*CreateGoogleIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateGoogleIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateGoogleIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateGoogleIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateGoogleIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetGoogleIDPAnswer parses an HTTP response from a GetGoogleIDPWithResponse call
+func ParseGetGoogleIDPAnswer(rsp *http.Response) (*GetGoogleIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetGoogleIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetGoogleIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetGoogleIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetGoogleIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchGoogleIDPAnswer parses an HTTP response from a PatchGoogleIDPWithResponse call
+func ParsePatchGoogleIDPAnswer(rsp *http.Response) (*PatchGoogleIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchGoogleIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchGoogleIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchGoogleIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchGoogleIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateOAuthIDPAnswer parses an HTTP response from a CreateOAuthIDPWithResponse call
+func ParseCreateOAuthIDPAnswer(rsp *http.Response) (*CreateOAuthIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateOAuthIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateOAuthIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateOAuthIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateOAuthIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetOAuthIDPAnswer parses an HTTP response from a GetOAuthIDPWithResponse call
+func ParseGetOAuthIDPAnswer(rsp *http.Response) (*GetOAuthIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOAuthIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetOAuthIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetOAuthIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetOAuthIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchOAuthIDPAnswer parses an HTTP response from a PatchOAuthIDPWithResponse call
+func ParsePatchOAuthIDPAnswer(rsp *http.Response) (*PatchOAuthIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchOAuthIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchOAuthIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchOAuthIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchOAuthIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateOIDCIDPAnswer parses an HTTP response from a CreateOIDCIDPWithResponse call
+func ParseCreateOIDCIDPAnswer(rsp *http.Response) (*CreateOIDCIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateOIDCIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest CreateOIDCIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CreateOIDCIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers CreateOIDCIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetOIDCIDPAnswer parses an HTTP response from a GetOIDCIDPWithResponse call
+func ParseGetOIDCIDPAnswer(rsp *http.Response) (*GetOIDCIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOIDCIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest GetOIDCIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetOIDCIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetOIDCIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchOIDCIDPAnswer parses an HTTP response from a PatchOIDCIDPWithResponse call
+func ParsePatchOIDCIDPAnswer(rsp *http.Response) (*PatchOIDCIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchOIDCIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PatchOIDCIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest BodyTooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers PatchOIDCIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers PatchOIDCIDPAnswer503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteIDPAnswer parses an HTTP response from a DeleteIDPWithResponse call
+func ParseDeleteIDPAnswer(rsp *http.Response) (*DeleteIDPAnswer, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteIDPAnswer{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeleteIDPReply
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest BadRequest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthenticated
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest PermissionDenied
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest Blocked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode/100 == 4:
+		var dest Refused
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON4XX = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DeleteIDPAnswer401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 503:
+		var headers DeleteIDPAnswer503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: ""}); err != nil {

@@ -15,6 +15,7 @@ import (
 	eventv3 "github.com/writ-id/writ/gen/proto/writ/event/v3alpha"
 	featurev2 "github.com/writ-id/writ/gen/proto/writ/feature/v2"
 	grantv3 "github.com/writ-id/writ/gen/proto/writ/grant/v3alpha"
+	idpv3 "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
 	instancev3 "github.com/writ-id/writ/gen/proto/writ/instance/v3alpha"
 	languagev3 "github.com/writ-id/writ/gen/proto/writ/language/v3alpha"
 	membershipv3 "github.com/writ-id/writ/gen/proto/writ/membership/v3alpha"
@@ -31,6 +32,7 @@ import (
 	"github.com/writ-id/writ/impl/api/domain"
 	"github.com/writ-id/writ/impl/api/feature"
 	"github.com/writ-id/writ/impl/api/grant"
+	"github.com/writ-id/writ/impl/api/idp"
 	"github.com/writ-id/writ/impl/api/instance"
 	"github.com/writ-id/writ/impl/api/language"
 	"github.com/writ-id/writ/impl/api/membership"
@@ -121,6 +123,7 @@ func (c common) others(env resource.Env) *Services {
 		serve[eventv3.ServiceEventsServer](&eventv3.ServiceEvents_ServiceDesc, eventv3.MountServiceEvents, audit.New(env)),
 		serve[featurev2.ServiceFeaturesServer](&featurev2.ServiceFeatures_ServiceDesc, featurev2.MountServiceFeatures, feature.New(env)),
 		serve[grantv3.ServiceGrantsServer](&grantv3.ServiceGrants_ServiceDesc, grantv3.MountServiceGrants, grant.New(env)),
+		serve[idpv3.ServiceIdentityProvidersServer](&idpv3.ServiceIdentityProviders_ServiceDesc, idpv3.MountServiceIdentityProviders, idp.New(env, c.sealer)),
 		serve[instancev3.ServiceInstancesServer](&instancev3.ServiceInstances_ServiceDesc, instancev3.MountServiceInstances, instance.New(env, owners, roles)),
 		serve[languagev3.ServiceLanguageSettingsServer](&languagev3.ServiceLanguageSettings_ServiceDesc, languagev3.MountServiceLanguageSettings, language.New(env)),
 		serve[membershipv3.ServiceMembershipsServer](&membershipv3.ServiceMemberships_ServiceDesc, membershipv3.MountServiceMemberships, memberships),

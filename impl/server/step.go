@@ -27,7 +27,7 @@ func (s *Server) noted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
 		w := &exchange{ResponseWriter: answer, http1: r.ProtoMajor == 1, request: policy.Request{
 			ID: plainID(r.Header.Get("X-Request-Id"), s.NewID), Host: r.Host, Authorization: r.Header["Authorization"],
-			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Traceparent: r.Header.Get("Traceparent"),
+			SkipExecutions: r.Header.Get(policy.SkipHeader) == "true", Context: r.Header.Get(policy.ContextHeader), Traceparent: r.Header.Get("Traceparent"),
 		}}
 		w.request.Connection = w
 		defer s.logExchange(r.Context(), w, r.Method, time.Now())

@@ -112,6 +112,9 @@ func (w *writer) facts() {
 	w.P("Org: ", place(w.GetOrg(), "org_id"), ", Project: ", place(w.GetProject(), "project_id"), ", ProjectGrant: ", place(w.GetProjectGrant(), "project_grant_id"), ", User: ", place(w.GetUser(), "user_id"), ", Reader: ", place(w.GetReader(), ""), ",")
 	w.P("System: ", w.GetSystem(), ", OfUsers: ", w.GetOfUsers(), ",")
 	w.P("Remembered: ", w.GetRemembered() != 0, ", RememberedNew: ", w.GetRemembered() == storagev1.Remembered_REMEMBERED_ALL, ",")
+	if w.GetReusable() {
+		w.P("Reusable: true,")
+	}
 	if len(w.GetCounted()) > 0 {
 		w.P("Counted: []string{\"t.", strings.Join(w.GetCounted(), `", "t.`), "\"},")
 	}

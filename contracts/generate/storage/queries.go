@@ -57,6 +57,9 @@ func (t *table) queries() string {
 
 	var names, values, sets []string
 	for _, c := range t.stored.Columns {
+		if strings.HasPrefix(c.Name, "of_") { // PostgreSQL fills it
+			continue
+		}
 		value := "sqlc.arg('" + c.Name + "')" // an @ does not take words of SQL
 		if c.Name == "sequence" {
 			value = appended

@@ -126,6 +126,7 @@ type Request struct {
 	Reason   string // why it was refused
 
 	SkipExecutions bool   // the header of that name
+	Context        string // the header of that name
 	Traceparent    string // where it stands in a trace (W3C Trace Context)
 	// Connection, if not nil, gives the request so much more time.
 	Connection interface{ Extend(by time.Duration) }
@@ -168,7 +169,7 @@ func RequestFrom(ctx context.Context) *Request {
 	}
 	return &Request{
 		ID: first("x-request-id"), Host: first(":authority"), Authorization: md.Get("authorization"),
-		SkipExecutions: first(SkipHeader) == "true", Traceparent: first("traceparent"),
+		SkipExecutions: first(SkipHeader) == "true", Context: first(ContextHeader), Traceparent: first("traceparent"),
 	}
 }
 

@@ -159,6 +159,9 @@ type contextual interface{ GetCtx() *object.RequestContext }
 // lowest level the operation applies to by default, on the instance of the
 // host. A caller of one tenant cannot name another's (SEC-218).
 func (c *Chain) context(ctx context.Context, op *Operation, req any, instance *Instance, caller *Caller) (Context, error) {
+	if op.inherits {
+		return c.named(ctx, RequestFrom(ctx).Context, instance)
+	}
 	in := Context{Level: policyv1.Level_LEVEL_INSTANCE, InstanceID: instance.ID}
 	if len(op.levels) > 0 {
 		in.Level = op.levels[0]

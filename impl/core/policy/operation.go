@@ -22,6 +22,7 @@ type Operation struct {
 	levels     []policyv1.Level
 	reach      policyv1.Reach
 	self       bool
+	inherits   bool // it is about an object that contexts inherit; see Call.Sees
 	skippable  bool // of a service that owners reach whatever executions do
 }
 
@@ -53,7 +54,7 @@ func NewOperations(services ...string) (*Operations, error) {
 			full := "/" + name + "/" + string(method.Name())
 			o.byMethod[full] = &Operation{
 				Method: full, Permission: option.GetPermission(), Feature: option.GetFeature(),
-				Success: option.GetSuccess(), levels: option.GetLevels(), reach: option.GetReach(), self: option.GetSelf(),
+				Success: option.GetSuccess(), levels: option.GetLevels(), reach: option.GetReach(), self: option.GetSelf(), inherits: option.GetInherits(),
 				skippable: skippable,
 			}
 			o.methods = append(o.methods, full)

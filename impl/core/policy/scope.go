@@ -14,6 +14,7 @@ type Context struct {
 	Level      policyv1.Level
 	InstanceID string // empty on the level of the system
 	OrgID      string // set on the level of an organization
+	Named      bool   // by the header of that name, in calls of operations that inherit
 }
 
 // Owner returns the context as the owner of what is created in it.

@@ -39,7 +39,7 @@ type Facts struct {
 	// The columns that say where a row is, as SQL; "" where there is none.
 	Org, Project, ProjectGrant, User, Reader string
 
-	System, OfUsers           bool
+	System, OfUsers, Reusable bool
 	Remembered, RememberedNew bool
 	// Counted are the columns whose totals by value are kept, as SQL.
 	Counted []string

@@ -105,10 +105,15 @@ func (t *Table[R, M]) Search(ctx context.Context, query *object.ListQuery, order
 		}
 		return pgx.CollectRows(rows, pgx.RowTo[string])
 	}}
-	if !facts.System {
-		w.And("t.instance_id = " + w.Arg(call.Context.InstanceID)) // $1, see Instance
+	switch {
+	case facts.Reusable:
+		facts.seen(w, call)
+	default:
+		if !facts.System {
+			w.And("t.instance_id = " + w.Arg(call.Context.InstanceID)) // $1, see Instance
+		}
+		within(w, facts, call)
 	}
-	within(w, facts, call)
 	filter(w)
 	if w.err != nil {
 		return nil, nil, w.err
@@ -137,7 +142,7 @@ func (t *Table[R, M]) Search(ctx context.Context, query *object.ListQuery, order
 // when it has none: of the whole table, or of one value of a counted column.
 func counted(w *Where, facts *Facts) string {
 	switch {
-	case facts.System:
+	case facts.System, facts.Reusable:
 		return ""
 	case len(w.conditions) == 1:
 		return facts.Table

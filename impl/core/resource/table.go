@@ -256,7 +256,7 @@ func (t *Table[R, M]) Delete(ctx context.Context, id string, payload event.Paylo
 				return err
 			}
 		}
-		details, err = t.deleteRow(ctx, tx, id, row, payload)
+		details, err = t.deleteRow(ctx, tx, t.key(ctx, id), row, payload)
 		return err
 	})
 	if t.model.Facts().Remembered {
@@ -267,7 +267,7 @@ func (t *Table[R, M]) Delete(ctx context.Context, id string, payload event.Paylo
 
 // deleteRow deletes a row whose last event says so, by which the triggers know that it does
 // not just go along (sql/migrations/*_removals.sql).
-func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, id string, row *R, payload event.Payload) (*object.Details, error) {
+func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, key Key, row *R, payload event.Payload) (*object.Details, error) {
 	if err := t.model.Record(payload, nil, row); err != nil {
 		return nil, err
 	}
@@ -275,7 +275,7 @@ func (t *Table[R, M]) deleteRow(ctx context.Context, tx pgx.Tx, id string, row *
 	if err := event.Deletes(ctx, tx, e.Creator, e.At); err != nil {
 		return nil, err
 	}
-	sequence, err := t.model.Delete(ctx, tx, t.key(ctx, id), e.Record())
+	sequence, err := t.model.Delete(ctx, tx, key, e.Record())
 	if err == nil && t.model.Facts().Remembered {
 		err = db.New().NotifyChange(ctx, tx)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/writ-id/writ/impl/core/secret"
 	"github.com/writ-id/writ/impl/core/store"
 	"github.com/writ-id/writ/impl/core/store/pgtest"
 	"github.com/writ-id/writ/impl/dev/seed"
@@ -103,8 +104,18 @@ func Config(db *store.DB) server.Config {
 		Now:    func() time.Time { return time.Now().UTC().Truncate(time.Microsecond) },
 		NewID:  NewID,
 		Logger: slog.New(slog.DiscardHandler),
+		Sealer: masterKey(),
 	}
 }
+
+// masterKey is that of all nodes of a process.
+var masterKey = sync.OnceValue(func() secret.Sealer {
+	key, err := secret.NewMasterKey()
+	if err != nil {
+		panic(err) // there is no randomness
+	}
+	return key
+})
 
 // NewID returns another ID each time.
 func NewID() string { return uuid.Must(uuid.NewV7()).String() }

@@ -136,6 +136,63 @@ func (EffectiveState) EnumDescriptor() ([]byte, []int) {
 	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{1}
 }
 
+// StatePolicy is what a context says about whether a reusable resource is active in it.
+type StatePolicy int32
+
+const (
+	// Not said.
+	StatePolicy_STATE_POLICY_UNSPECIFIED StatePolicy = 0
+	// It is active here.
+	StatePolicy_STATE_POLICY_ACTIVATE StatePolicy = 1
+	// It is inactive here and in every context below.
+	StatePolicy_STATE_POLICY_DEACTIVATE StatePolicy = 2
+	// It is as in the parent context; where it is defined, active.
+	StatePolicy_STATE_POLICY_INHERIT StatePolicy = 3
+)
+
+// Enum value maps for StatePolicy.
+var (
+	StatePolicy_name = map[int32]string{
+		0: "STATE_POLICY_UNSPECIFIED",
+		1: "STATE_POLICY_ACTIVATE",
+		2: "STATE_POLICY_DEACTIVATE",
+		3: "STATE_POLICY_INHERIT",
+	}
+	StatePolicy_value = map[string]int32{
+		"STATE_POLICY_UNSPECIFIED": 0,
+		"STATE_POLICY_ACTIVATE":    1,
+		"STATE_POLICY_DEACTIVATE":  2,
+		"STATE_POLICY_INHERIT":     3,
+	}
+)
+
+func (x StatePolicy) Enum() *StatePolicy {
+	p := new(StatePolicy)
+	*p = x
+	return p
+}
+
+func (x StatePolicy) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (StatePolicy) Descriptor() protoreflect.EnumDescriptor {
+	return file_writ_object_v3alpha_object_proto_enumTypes[2].Descriptor()
+}
+
+func (StatePolicy) Type() protoreflect.EnumType {
+	return &file_writ_object_v3alpha_object_proto_enumTypes[2]
+}
+
+func (x StatePolicy) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use StatePolicy.Descriptor instead.
+func (StatePolicy) EnumDescriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{2}
+}
+
 // ListFilterMethod is how a value of a resource is compared with a list.
 type ListFilterMethod int32
 
@@ -165,11 +222,11 @@ func (x ListFilterMethod) String() string {
 }
 
 func (ListFilterMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[2].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[3].Descriptor()
 }
 
 func (ListFilterMethod) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[2]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[3]
 }
 
 func (x ListFilterMethod) Number() protoreflect.EnumNumber {
@@ -178,7 +235,7 @@ func (x ListFilterMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ListFilterMethod.Descriptor instead.
 func (ListFilterMethod) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{2}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
 }
 
 // TimestampFilterMethod is how a time of a resource is compared with the
@@ -237,11 +294,11 @@ func (x TimestampFilterMethod) String() string {
 }
 
 func (TimestampFilterMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[3].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[4].Descriptor()
 }
 
 func (TimestampFilterMethod) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[3]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[4]
 }
 
 func (x TimestampFilterMethod) Number() protoreflect.EnumNumber {
@@ -250,7 +307,7 @@ func (x TimestampFilterMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TimestampFilterMethod.Descriptor instead.
 func (TimestampFilterMethod) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
 }
 
 // TextFilterMethod is how a text filter compares. The text is always literal:
@@ -311,11 +368,11 @@ func (x TextFilterMethod) String() string {
 }
 
 func (TextFilterMethod) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[4].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[5].Descriptor()
 }
 
 func (TextFilterMethod) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[4]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[5]
 }
 
 func (x TextFilterMethod) Number() protoreflect.EnumNumber {
@@ -324,7 +381,7 @@ func (x TextFilterMethod) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use TextFilterMethod.Descriptor instead.
 func (TextFilterMethod) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
 }
 
 // AccessTokenType is the form of access tokens.
@@ -364,11 +421,11 @@ func (x AccessTokenType) String() string {
 }
 
 func (AccessTokenType) Descriptor() protoreflect.EnumDescriptor {
-	return file_writ_object_v3alpha_object_proto_enumTypes[5].Descriptor()
+	return file_writ_object_v3alpha_object_proto_enumTypes[6].Descriptor()
 }
 
 func (AccessTokenType) Type() protoreflect.EnumType {
-	return &file_writ_object_v3alpha_object_proto_enumTypes[5]
+	return &file_writ_object_v3alpha_object_proto_enumTypes[6]
 }
 
 func (x AccessTokenType) Number() protoreflect.EnumNumber {
@@ -377,7 +434,7 @@ func (x AccessTokenType) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AccessTokenType.Descriptor instead.
 func (AccessTokenType) EnumDescriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{6}
 }
 
 // Details says when and where a resource last changed.
@@ -648,6 +705,61 @@ func (*RequestContext_OrgId) isRequestContext_Owner() {}
 
 func (*RequestContext_OrgDomain) isRequestContext_Owner() {}
 
+// Parent is a context and the state of a resource there.
+type Parent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The parent context.
+	Parent *Owner `protobuf:"bytes,1,opt,name=parent,proto3" json:"parent,omitempty"`
+	// The state there.
+	State         EffectiveState `protobuf:"varint,2,opt,name=state,proto3,enum=writ.object.v3alpha.EffectiveState" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parent) Reset() {
+	*x = Parent{}
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parent) ProtoMessage() {}
+
+func (x *Parent) ProtoReflect() protoreflect.Message {
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parent.ProtoReflect.Descriptor instead.
+func (*Parent) Descriptor() ([]byte, []int) {
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Parent) GetParent() *Owner {
+	if x != nil {
+		return x.Parent
+	}
+	return nil
+}
+
+func (x *Parent) GetState() EffectiveState {
+	if x != nil {
+		return x.State
+	}
+	return EffectiveState_EFFECTIVE_STATE_UNSPECIFIED
+}
+
 // StateFilter compares the state of a resource.
 type StateFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -659,7 +771,7 @@ type StateFilter struct {
 
 func (x *StateFilter) Reset() {
 	*x = StateFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +783,7 @@ func (x *StateFilter) String() string {
 func (*StateFilter) ProtoMessage() {}
 
 func (x *StateFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[3]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +796,7 @@ func (x *StateFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StateFilter.ProtoReflect.Descriptor instead.
 func (*StateFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{3}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StateFilter) GetState() EffectiveState {
@@ -707,7 +819,7 @@ type InIDsFilter struct {
 
 func (x *InIDsFilter) Reset() {
 	*x = InIDsFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +831,7 @@ func (x *InIDsFilter) String() string {
 func (*InIDsFilter) ProtoMessage() {}
 
 func (x *InIDsFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[4]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +844,7 @@ func (x *InIDsFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InIDsFilter.ProtoReflect.Descriptor instead.
 func (*InIDsFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{4}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *InIDsFilter) GetIds() []string {
@@ -760,7 +872,7 @@ type IDFilter struct {
 
 func (x *IDFilter) Reset() {
 	*x = IDFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[5]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +884,7 @@ func (x *IDFilter) String() string {
 func (*IDFilter) ProtoMessage() {}
 
 func (x *IDFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[5]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +897,7 @@ func (x *IDFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IDFilter.ProtoReflect.Descriptor instead.
 func (*IDFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{5}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *IDFilter) GetId() string {
@@ -808,7 +920,7 @@ type TextFilter struct {
 
 func (x *TextFilter) Reset() {
 	*x = TextFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[6]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -820,7 +932,7 @@ func (x *TextFilter) String() string {
 func (*TextFilter) ProtoMessage() {}
 
 func (x *TextFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[6]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -833,7 +945,7 @@ func (x *TextFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextFilter.ProtoReflect.Descriptor instead.
 func (*TextFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{6}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TextFilter) GetText() string {
@@ -863,7 +975,7 @@ type NameFilter struct {
 
 func (x *NameFilter) Reset() {
 	*x = NameFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[7]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -875,7 +987,7 @@ func (x *NameFilter) String() string {
 func (*NameFilter) ProtoMessage() {}
 
 func (x *NameFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[7]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -888,7 +1000,7 @@ func (x *NameFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NameFilter.ProtoReflect.Descriptor instead.
 func (*NameFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{7}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *NameFilter) GetName() string {
@@ -916,7 +1028,7 @@ type BoolFilter struct {
 
 func (x *BoolFilter) Reset() {
 	*x = BoolFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[8]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -928,7 +1040,7 @@ func (x *BoolFilter) String() string {
 func (*BoolFilter) ProtoMessage() {}
 
 func (x *BoolFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[8]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -941,7 +1053,7 @@ func (x *BoolFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BoolFilter.ProtoReflect.Descriptor instead.
 func (*BoolFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{8}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *BoolFilter) GetValue() bool {
@@ -964,7 +1076,7 @@ type TimestampFilter struct {
 
 func (x *TimestampFilter) Reset() {
 	*x = TimestampFilter{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[9]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -976,7 +1088,7 @@ func (x *TimestampFilter) String() string {
 func (*TimestampFilter) ProtoMessage() {}
 
 func (x *TimestampFilter) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[9]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -989,7 +1101,7 @@ func (x *TimestampFilter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimestampFilter.ProtoReflect.Descriptor instead.
 func (*TimestampFilter) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{9}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TimestampFilter) GetTimestamp() *timestamppb.Timestamp {
@@ -1021,7 +1133,7 @@ type ListQuery struct {
 
 func (x *ListQuery) Reset() {
 	*x = ListQuery{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[10]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1033,7 +1145,7 @@ func (x *ListQuery) String() string {
 func (*ListQuery) ProtoMessage() {}
 
 func (x *ListQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[10]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1046,7 +1158,7 @@ func (x *ListQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQuery.ProtoReflect.Descriptor instead.
 func (*ListQuery) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{10}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ListQuery) GetOffset() uint64 {
@@ -1089,7 +1201,7 @@ type ListDetails struct {
 
 func (x *ListDetails) Reset() {
 	*x = ListDetails{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[11]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1101,7 +1213,7 @@ func (x *ListDetails) String() string {
 func (*ListDetails) ProtoMessage() {}
 
 func (x *ListDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[11]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1114,7 +1226,7 @@ func (x *ListDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDetails.ProtoReflect.Descriptor instead.
 func (*ListDetails) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{11}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListDetails) GetAppliedLimit() uint32 {
@@ -1167,7 +1279,7 @@ type SettingDetails struct {
 
 func (x *SettingDetails) Reset() {
 	*x = SettingDetails{}
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[12]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1291,7 @@ func (x *SettingDetails) String() string {
 func (*SettingDetails) ProtoMessage() {}
 
 func (x *SettingDetails) ProtoReflect() protoreflect.Message {
-	mi := &file_writ_object_v3alpha_object_proto_msgTypes[12]
+	mi := &file_writ_object_v3alpha_object_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1304,7 @@ func (x *SettingDetails) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettingDetails.ProtoReflect.Descriptor instead.
 func (*SettingDetails) Descriptor() ([]byte, []int) {
-	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{12}
+	return file_writ_object_v3alpha_object_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SettingDetails) GetSequence() uint64 {
@@ -1242,7 +1354,10 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\n" +
 	"org_domain\x18\x05 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xfd\x01H\x00R\torgDomainB\x0e\n" +
-	"\x05owner\x12\x05\xbaH\x02\b\x01\"W\n" +
+	"\x05owner\x12\x05\xbaH\x02\b\x01\"\x7f\n" +
+	"\x06Parent\x12:\n" +
+	"\x06parent\x18\x01 \x01(\v2\x1a.writ.object.v3alpha.OwnerB\x06\xbaH\x03\xc8\x01\x01R\x06parent\x129\n" +
+	"\x05state\x18\x02 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateR\x05state\"W\n" +
 	"\vStateFilter\x12H\n" +
 	"\x05state\x18\x01 \x01(\x0e2#.writ.object.v3alpha.EffectiveStateB\r\xbaH\n" +
 	"\xc8\x01\x01\x82\x01\x04\x10\x01 \x00R\x05state\"|\n" +
@@ -1290,7 +1405,12 @@ const file_writ_object_v3alpha_object_proto_rawDesc = "" +
 	"\x0eEffectiveState\x12\x1f\n" +
 	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16EFFECTIVE_STATE_ACTIVE\x10\x01\x12\x1c\n" +
-	"\x18EFFECTIVE_STATE_INACTIVE\x10\x02*-\n" +
+	"\x18EFFECTIVE_STATE_INACTIVE\x10\x02*}\n" +
+	"\vStatePolicy\x12\x1c\n" +
+	"\x18STATE_POLICY_UNSPECIFIED\x10\x00\x12\x19\n" +
+	"\x15STATE_POLICY_ACTIVATE\x10\x01\x12\x1b\n" +
+	"\x17STATE_POLICY_DEACTIVATE\x10\x02\x12\x18\n" +
+	"\x14STATE_POLICY_INHERIT\x10\x03*-\n" +
 	"\x10ListFilterMethod\x12\x19\n" +
 	"\x15LIST_FILTER_METHOD_IN\x10\x00*\xdd\x01\n" +
 	"\x15TimestampFilterMethod\x12\"\n" +
@@ -1325,48 +1445,52 @@ func file_writ_object_v3alpha_object_proto_rawDescGZIP() []byte {
 	return file_writ_object_v3alpha_object_proto_rawDescData
 }
 
-var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_writ_object_v3alpha_object_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_writ_object_v3alpha_object_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_writ_object_v3alpha_object_proto_goTypes = []any{
 	(OwnerType)(0),                // 0: writ.object.v3alpha.OwnerType
 	(EffectiveState)(0),           // 1: writ.object.v3alpha.EffectiveState
-	(ListFilterMethod)(0),         // 2: writ.object.v3alpha.ListFilterMethod
-	(TimestampFilterMethod)(0),    // 3: writ.object.v3alpha.TimestampFilterMethod
-	(TextFilterMethod)(0),         // 4: writ.object.v3alpha.TextFilterMethod
-	(AccessTokenType)(0),          // 5: writ.object.v3alpha.AccessTokenType
-	(*Details)(nil),               // 6: writ.object.v3alpha.Details
-	(*Owner)(nil),                 // 7: writ.object.v3alpha.Owner
-	(*RequestContext)(nil),        // 8: writ.object.v3alpha.RequestContext
-	(*StateFilter)(nil),           // 9: writ.object.v3alpha.StateFilter
-	(*InIDsFilter)(nil),           // 10: writ.object.v3alpha.InIDsFilter
-	(*IDFilter)(nil),              // 11: writ.object.v3alpha.IDFilter
-	(*TextFilter)(nil),            // 12: writ.object.v3alpha.TextFilter
-	(*NameFilter)(nil),            // 13: writ.object.v3alpha.NameFilter
-	(*BoolFilter)(nil),            // 14: writ.object.v3alpha.BoolFilter
-	(*TimestampFilter)(nil),       // 15: writ.object.v3alpha.TimestampFilter
-	(*ListQuery)(nil),             // 16: writ.object.v3alpha.ListQuery
-	(*ListDetails)(nil),           // 17: writ.object.v3alpha.ListDetails
-	(*SettingDetails)(nil),        // 18: writ.object.v3alpha.SettingDetails
-	(*timestamppb.Timestamp)(nil), // 19: google.protobuf.Timestamp
+	(StatePolicy)(0),              // 2: writ.object.v3alpha.StatePolicy
+	(ListFilterMethod)(0),         // 3: writ.object.v3alpha.ListFilterMethod
+	(TimestampFilterMethod)(0),    // 4: writ.object.v3alpha.TimestampFilterMethod
+	(TextFilterMethod)(0),         // 5: writ.object.v3alpha.TextFilterMethod
+	(AccessTokenType)(0),          // 6: writ.object.v3alpha.AccessTokenType
+	(*Details)(nil),               // 7: writ.object.v3alpha.Details
+	(*Owner)(nil),                 // 8: writ.object.v3alpha.Owner
+	(*RequestContext)(nil),        // 9: writ.object.v3alpha.RequestContext
+	(*Parent)(nil),                // 10: writ.object.v3alpha.Parent
+	(*StateFilter)(nil),           // 11: writ.object.v3alpha.StateFilter
+	(*InIDsFilter)(nil),           // 12: writ.object.v3alpha.InIDsFilter
+	(*IDFilter)(nil),              // 13: writ.object.v3alpha.IDFilter
+	(*TextFilter)(nil),            // 14: writ.object.v3alpha.TextFilter
+	(*NameFilter)(nil),            // 15: writ.object.v3alpha.NameFilter
+	(*BoolFilter)(nil),            // 16: writ.object.v3alpha.BoolFilter
+	(*TimestampFilter)(nil),       // 17: writ.object.v3alpha.TimestampFilter
+	(*ListQuery)(nil),             // 18: writ.object.v3alpha.ListQuery
+	(*ListDetails)(nil),           // 19: writ.object.v3alpha.ListDetails
+	(*SettingDetails)(nil),        // 20: writ.object.v3alpha.SettingDetails
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_writ_object_v3alpha_object_proto_depIdxs = []int32{
-	19, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
-	7,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
+	21, // 0: writ.object.v3alpha.Details.change_date:type_name -> google.protobuf.Timestamp
+	8,  // 1: writ.object.v3alpha.Details.resource_owner:type_name -> writ.object.v3alpha.Owner
 	0,  // 2: writ.object.v3alpha.Owner.type:type_name -> writ.object.v3alpha.OwnerType
-	1,  // 3: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
-	2,  // 4: writ.object.v3alpha.InIDsFilter.method:type_name -> writ.object.v3alpha.ListFilterMethod
-	4,  // 5: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	4,  // 6: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
-	19, // 7: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
-	3,  // 8: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
-	19, // 9: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
-	19, // 10: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
-	7,  // 11: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 3: writ.object.v3alpha.Parent.parent:type_name -> writ.object.v3alpha.Owner
+	1,  // 4: writ.object.v3alpha.Parent.state:type_name -> writ.object.v3alpha.EffectiveState
+	1,  // 5: writ.object.v3alpha.StateFilter.state:type_name -> writ.object.v3alpha.EffectiveState
+	3,  // 6: writ.object.v3alpha.InIDsFilter.method:type_name -> writ.object.v3alpha.ListFilterMethod
+	5,  // 7: writ.object.v3alpha.TextFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	5,  // 8: writ.object.v3alpha.NameFilter.method:type_name -> writ.object.v3alpha.TextFilterMethod
+	21, // 9: writ.object.v3alpha.TimestampFilter.timestamp:type_name -> google.protobuf.Timestamp
+	4,  // 10: writ.object.v3alpha.TimestampFilter.method:type_name -> writ.object.v3alpha.TimestampFilterMethod
+	21, // 11: writ.object.v3alpha.ListDetails.timestamp:type_name -> google.protobuf.Timestamp
+	21, // 12: writ.object.v3alpha.SettingDetails.change_date:type_name -> google.protobuf.Timestamp
+	8,  // 13: writ.object.v3alpha.SettingDetails.resource_owner:type_name -> writ.object.v3alpha.Owner
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_writ_object_v3alpha_object_proto_init() }
@@ -1381,14 +1505,14 @@ func file_writ_object_v3alpha_object_proto_init() {
 		(*RequestContext_OrgId)(nil),
 		(*RequestContext_OrgDomain)(nil),
 	}
-	file_writ_object_v3alpha_object_proto_msgTypes[12].OneofWrappers = []any{}
+	file_writ_object_v3alpha_object_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_writ_object_v3alpha_object_proto_rawDesc), len(file_writ_object_v3alpha_object_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   13,
+			NumEnums:      7,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -121,6 +121,25 @@ func (m *RequestContext) ReadJSON(r *wire.Reader) {
 
 // AppendJSON appends the message in proto JSON: zero values are written, unset
 // optional fields, messages and oneof members are left out.
+func (m *Parent) AppendJSON(b []byte) []byte {
+	b = append(b, '{')
+	open := len(b)
+	if v := m.GetParent(); v != nil {
+		b = append(b, "\"parent\":"...)
+		b = v.AppendJSON(b)
+		b = append(b, ',')
+	}
+	b = append(b, "\"state\":"...)
+	b = wire.AppendEnum(b, m.GetState(), EffectiveState_name)
+	b = append(b, ',')
+	if len(b) > open {
+		b = b[:len(b)-1]
+	} // the last comma
+	return append(b, '}')
+}
+
+// AppendJSON appends the message in proto JSON: zero values are written, unset
+// optional fields, messages and oneof members are left out.
 func (m *StateFilter) AppendJSON(b []byte) []byte {
 	b = append(b, '{')
 	open := len(b)

@@ -282,7 +282,11 @@ type Operation struct {
 	// Where the permission has to be held. By default in the context of the call.
 	Reach Reach `protobuf:"varint,6,opt,name=reach,proto3,enum=writ.policy.v1.Reach" json:"reach,omitempty"`
 	// The caller may also do this to their own user and to what belongs to it.
-	Self          bool `protobuf:"varint,7,opt,name=self,proto3" json:"self,omitempty"`
+	Self bool `protobuf:"varint,7,opt,name=self,proto3" json:"self,omitempty"`
+	// The object may be one that contexts below inherit. The request has no ctx: it is about
+	// the context that defines the object, where the caller holds the permission there, else
+	// about the highest one below it in which they do; the header writ-context names another.
+	Inherits      bool `protobuf:"varint,8,opt,name=inherits,proto3" json:"inherits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +366,13 @@ func (x *Operation) GetReach() Reach {
 func (x *Operation) GetSelf() bool {
 	if x != nil {
 		return x.Self
+	}
+	return false
+}
+
+func (x *Operation) GetInherits() bool {
+	if x != nil {
+		return x.Inherits
 	}
 	return false
 }
@@ -566,7 +577,7 @@ var File_writ_policy_v1_policy_proto protoreflect.FileDescriptor
 
 const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x1bwrit/policy/v1/policy.proto\x12\x0ewrit.policy.v1\x1a google/protobuf/descriptor.proto\"\x9d\x02\n" +
+	"\x1bwrit/policy/v1/policy.proto\x12\x0ewrit.policy.v1\x1a google/protobuf/descriptor.proto\"\xb9\x02\n" +
 	"\tOperation\x12\x18\n" +
 	"\asuccess\x18\x01 \x03(\rR\asuccess\x12\x1e\n" +
 	"\n" +
@@ -576,7 +587,8 @@ const file_writ_policy_v1_policy_proto_rawDesc = "" +
 	"\x06levels\x18\x04 \x03(\x0e2\x15.writ.policy.v1.LevelR\x06levels\x123\n" +
 	"\brefusals\x18\x05 \x03(\x0e2\x17.writ.policy.v1.RefusalR\brefusals\x12+\n" +
 	"\x05reach\x18\x06 \x01(\x0e2\x15.writ.policy.v1.ReachR\x05reach\x12\x12\n" +
-	"\x04self\x18\a \x01(\bR\x04self\"9\n" +
+	"\x04self\x18\a \x01(\bR\x04self\x12\x1a\n" +
+	"\binherits\x18\b \x01(\bR\binherits\"9\n" +
 	"\x05Event\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x1c\n" +
 	"\taggregate\x18\x02 \x01(\tR\taggregate\"\x1e\n" +

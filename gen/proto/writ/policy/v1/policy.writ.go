@@ -55,6 +55,9 @@ func (m *Operation) AppendJSON(b []byte) []byte {
 	b = append(b, "\"self\":"...)
 	b = strconv.AppendBool(b, m.GetSelf())
 	b = append(b, ',')
+	b = append(b, "\"inherits\":"...)
+	b = strconv.AppendBool(b, m.GetInherits())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

@@ -139,7 +139,8 @@ func (Remembered) EnumDescriptor() ([]byte, []int) {
 }
 
 // Table is a table of resources. It has the columns id, sequence, creation_date,
-// change_date and, unless it is of the system, instance_id.
+// change_date and, unless it is of the system, instance_id. Columns that PostgreSQL fills
+// begin with of_.
 type Table struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The name.
@@ -176,7 +177,10 @@ type Table struct {
 	// Whether nodes remember something of the rows, and so hear of changes.
 	Remembered Remembered `protobuf:"varint,15,opt,name=remembered,proto3,enum=writ.storage.v1.Remembered" json:"remembered,omitempty"`
 	// Columns of few values, each shared by many rows, whose totals triggers keep.
-	Counted       []string `protobuf:"bytes,16,rep,name=counted,proto3" json:"counted,omitempty"`
+	Counted []string `protobuf:"bytes,16,rep,name=counted,proto3" json:"counted,omitempty"`
+	// Set for reusable resources (document 1): a row without org_id is of the instance, one
+	// whose instance_id is empty of the system, and contexts below see and switch it.
+	Reusable      bool `protobuf:"varint,17,opt,name=reusable,proto3" json:"reusable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -323,6 +327,13 @@ func (x *Table) GetCounted() []string {
 	return nil
 }
 
+func (x *Table) GetReusable() bool {
+	if x != nil {
+		return x.Reusable
+	}
+	return false
+}
+
 var file_writ_storage_v1_storage_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
@@ -434,7 +445,7 @@ var File_writ_storage_v1_storage_proto protoreflect.FileDescriptor
 
 const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\n" +
-	"\x1dwrit/storage/v1/storage.proto\x12\x0fwrit.storage.v1\x1a google/protobuf/descriptor.proto\"\xb2\x03\n" +
+	"\x1dwrit/storage/v1/storage.proto\x12\x0fwrit.storage.v1\x1a google/protobuf/descriptor.proto\"\xce\x03\n" +
 	"\x05Table\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\tR\x04rows\x12\x12\n" +
@@ -454,7 +465,8 @@ const file_writ_storage_v1_storage_proto_rawDesc = "" +
 	"\n" +
 	"remembered\x18\x0f \x01(\x0e2\x1b.writ.storage.v1.RememberedR\n" +
 	"remembered\x12\x18\n" +
-	"\acounted\x18\x10 \x03(\tR\acounted*>\n" +
+	"\acounted\x18\x10 \x03(\tR\acounted\x12\x1a\n" +
+	"\breusable\x18\x11 \x01(\bR\breusable*>\n" +
 	"\x04Gone\x12\x14\n" +
 	"\x10GONE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fGONE_DELETED\x10\x01\x12\x0e\n" +

@@ -75,6 +75,9 @@ func (m *Table) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, ']')
 	b = append(b, ',')
+	b = append(b, "\"reusable\":"...)
+	b = strconv.AppendBool(b, m.GetReusable())
+	b = append(b, ',')
 	if len(b) > open {
 		b = b[:len(b)-1]
 	} // the last comma

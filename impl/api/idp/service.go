@@ -1,0 +1,201 @@
+// Package idp manages the identity providers that users sign in with (document 1, "Identity
+// providers"). They are reusable: what contexts inherit is package resource.
+//
+// Service implements contracts/proto/writ/idp. All types are rows of one table and go one
+// way; what differs is a line of kinds, and which generated code reads a request and makes
+// an answer (types.go). What providers speak is package upstream.
+package idp
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/writ-id/writ/gen/db"
+	eventv1 "github.com/writ-id/writ/gen/proto/writ/event/v1"
+	idpv3 "github.com/writ-id/writ/gen/proto/writ/idp/v3alpha"
+	object "github.com/writ-id/writ/gen/proto/writ/object/v3alpha"
+	"github.com/writ-id/writ/gen/storage"
+	"github.com/writ-id/writ/impl/core/event"
+	"github.com/writ-id/writ/impl/core/fault"
+	"github.com/writ-id/writ/impl/core/policy"
+	"github.com/writ-id/writ/impl/core/resource"
+	"github.com/writ-id/writ/impl/core/secret"
+)
+
+// Service implements the identity providers API. It is safe for concurrent use.
+type Service struct {
+	idpv3.UnsafeServiceIdentityProvidersServer
+
+	resource.Env
+	idps   *resource.Reusable[db.Idp, storage.Idps]
+	sealer secret.Sealer
+}
+
+var _ idpv3.ServiceIdentityProvidersServer = (*Service)(nil)
+
+// New returns a Service over env. sealer seals the secrets of providers.
+func New(env resource.Env, sealer secret.Sealer) *Service {
+	return &Service{Env: env, sealer: sealer, idps: resource.NewReusable(env, storage.Idps{}, nil,
+		func(row *db.Idp) *object.StatePolicy { return &row.StatePolicy },
+		func(word object.StatePolicy) event.Payload { return &eventv1.IDPStatePolicySet{StatePolicy: word} },
+	)}
+}
+
+// kind is what differs between types of providers.
+type kind struct {
+	typed  idpv3.ProviderType
+	scopes []string // when the request has none
+}
+
+// secrets are the fields of a request that are sealed; nil: they stay.
+type secrets struct{ client, key *string }
+
+// create makes a provider of the context of the call. assign sets what the request says.
+func (s *Service) create(ctx context.Context, of kind, given secrets, assign func(*db.Idp)) (*object.Details, error) {
+	row := &db.Idp{ID: s.NewID(), InstanceID: policy.CallFrom(ctx).Context.InstanceID, Type: of.typed, ClientSecret: []byte{}, PrivateKey: []byte{}}
+	assign(row)
+	if row.StatePolicy == object.StatePolicy_STATE_POLICY_UNSPECIFIED {
+		row.StatePolicy = object.StatePolicy_STATE_POLICY_ACTIVATE
+	}
+	if len(row.Scopes) == 0 {
+		row.Scopes = of.scopes
+	}
+	if err := s.seal(row, given); err != nil {
+		return nil, err
+	}
+	return s.idps.Create(ctx, row, &eventv1.IDPAdded{})
+}
+
+// patch changes a provider; in a context that inherits it, its state policy only. config is
+// what the request says of its type, nil when nothing.
+func (s *Service) patch(ctx context.Context, of kind, id string, idp *idpv3.PatchIDP, config proto.Message, given secrets, assign func(*db.Idp)) (*object.Details, error) {
+	other := first("idp.config", config)
+	for _, field := range []struct {
+		name string
+		is   bool
+	}{{"idp.idp.options", idp.GetOptions() != nil}, {"idp.idp.name", idp != nil && idp.Name != nil}} {
+		if field.is {
+			other = field.name
+		}
+	}
+	var word *object.StatePolicy
+	if idp != nil {
+		word = idp.StatePolicy
+	}
+	return s.idps.Patch(ctx, id, &eventv1.IDPChanged{}, resource.Change[db.Idp]{
+		Policy: word, Other: other, Apply: func(_ pgx.Tx, row *db.Idp) error {
+			issuer, endpoint := row.Issuer, row.TokenEndpoint
+			assign(row)
+			if (row.Issuer != issuer || row.TokenEndpoint != endpoint) && len(row.ClientSecret) > 0 && given.client == nil {
+				return errSecretMissing
+			}
+			return s.seal(row, given)
+		},
+	}, of.is)
+}
+
+// first names the first field that a message has, "" when there is none.
+func first(below string, of proto.Message) string {
+	if of == nil || !of.ProtoReflect().IsValid() {
+		return ""
+	}
+	m := of.ProtoReflect()
+	for i := range m.Descriptor().Fields().Len() {
+		if field := m.Descriptor().Fields().Get(i); m.Has(field) {
+			return below + "." + field.JSONName()
+		}
+	}
+	return ""
+}
+
+func (of kind) is(row *db.Idp) bool { return row.Type == of.typed }
+
+// seal stores the secrets of a request. One that is there already stays as it is sealed, so
+// that to send it again is no change.
+func (s *Service) seal(row *db.Idp, given secrets) error {
+	for _, one := range []struct {
+		column string
+		given  *string
+		sealed *[]byte
+	}{{"client_secret", given.client, &row.ClientSecret}, {"private_key", given.key, &row.PrivateKey}} {
+		switch is, err := s.open(row, one.column, *one.sealed); {
+		case one.given == nil || err == nil && bytes.Equal(is, []byte(*one.given)):
+			continue
+		case *one.given == "":
+			*one.sealed = []byte{}
+			continue
+		}
+		sealed, err := s.sealer.Seal([]byte(*one.given), place(row, one.column))
+		if err != nil {
+			return err
+		}
+		*one.sealed = sealed
+	}
+	return nil
+}
+
+func (s *Service) open(row *db.Idp, column string, sealed []byte) ([]byte, error) {
+	if len(sealed) == 0 {
+		return nil, nil
+	}
+	return s.sealer.Open(sealed, place(row, column))
+}
+
+func place(row *db.Idp, column string) string {
+	return secret.Place("idps."+column, row.InstanceID, row.ID)
+}
+
+// get reads a provider of a type.
+func (s *Service) get(ctx context.Context, of kind, id string) (*db.Idp, *resource.View, error) {
+	return s.idps.Get(ctx, id, of.is)
+}
+
+// show sets what an answer says of the context that asks.
+func show(view *resource.View, details **object.Details, parent **object.Parent, state *object.EffectiveState, idp *idpv3.IDP) {
+	*details, *parent, *state, idp.StatePolicy = view.Details, view.Parent, view.State, view.Policy
+}
+
+// DeleteIDP deletes a provider of any type, where it is defined.
+func (s *Service) DeleteIDP(ctx context.Context, req *idpv3.DeleteIDPRequest) (*idpv3.DeleteIDPResponse, error) {
+	details, err := s.idps.Delete(ctx, req.GetId(), &eventv1.IDPRemoved{}, nil)
+	return &idpv3.DeleteIDPResponse{Details: details}, err
+}
+
+// SearchIDPs finds the providers that meet all filters: those of the context, above it and
+// below it, as far as the caller may read.
+func (s *Service) SearchIDPs(ctx context.Context, req *idpv3.SearchIDPsRequest) (*idpv3.SearchIDPsResponse, error) {
+	rows, details, err := storage.SearchIDPs(ctx, s.idps.Table(), req, filters{s.idps, ctx})
+	if err != nil {
+		return nil, err
+	}
+	views, err := s.idps.Views(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	result := resource.All(rows, storage.NewGetIDP)
+	for i, one := range result {
+		show(&views[i], &one.Details, &one.Parent, &one.State, one.Idp)
+	}
+	return &idpv3.SearchIDPsResponse{Details: details, SortingColumn: req.GetSortingColumn(), Result: result}, nil
+}
+
+// filters are the conditions of a search that compare no column.
+type filters struct {
+	idps *resource.Reusable[db.Idp, storage.Idps]
+	ctx  context.Context //nolint:containedctx // of the one search it is made for
+}
+
+// ByState keeps those that are active in the context, or not.
+func (f filters) ByState(w *resource.Where, filter *object.StateFilter) {
+	f.idps.ByState(f.ctx, w, filter)
+}
+
+// errSecretMissing keeps the secret from who does not know it: they could have it sent to
+// an address of theirs (SEC-206).
+var errSecretMissing = fault.Invalid("CLIENT_SECRET_REQUIRED", "idp.config.clientSecret", "the secret has to be given again when it is to be sent to another address")
+
+// errKeyMissing refuses a provider of Apple without the key that its client signs with.
+var errKeyMissing = fault.Invalid("PRIVATE_KEY_REQUIRED", "idp.config.privateKey", "the key is required: a client of Apple signs instead of having a secret")
